@@ -30,7 +30,7 @@ JOB_SOURCES := $(shell find e2e/jobs/src -type f) e2e/jobs/pom.xml
 SAY = @printf '\033[1m== %s\033[0m\n'
 
 .PHONY: help build demo bench tpcds sort numbers test conformance soak chaos attack fuzz planted lint advisories fmt clean daemon bench-tools tools
-.PHONY: browser fuzz-build fuzz-decode fuzz-connection test-fuzz test-rust test-jvm test-archives test-conformance test-e2e soak-daemon soak-writers
+.PHONY: browser fuzz-build fuzz-decode fuzz-connection test-fuzz test-rust test-jvm test-archives test-conformance test-e2e soak-daemon soak-threads soak-writers
 
 help: ## lists the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -77,6 +77,7 @@ lint: tools .venv-test/.ready ## formatters, linters and the house law, warnings
 	@.ci/check-tools clippy
 	$(SAY) "formatters, linters and the house law"
 	cd daemon && cargo fmt --check && cargo clippy -q --workspace --all-targets -- -D warnings
+	cd daemon && cargo clippy -q -p lodestone-store --features shuttle --test interleaved -- -D warnings
 	$(MVN) -N -f client/pom.xml spotless:check
 	.venv-test/bin/ruff check -q e2e bench && .venv-test/bin/ruff format -q --check e2e bench
 	@PYTHONPATH=e2e python3 -m planted --check
@@ -99,8 +100,8 @@ clean: ## removes what was built; fetched tools and data stay in .venv-* and .ca
 tools:
 	@.ci/check-tools git java mvn cargo python3
 
-soak: tools ## fresh seeds for the daemon's simulation and for map tasks, until one fails or it is interrupted
-	@$(MAKE) --no-print-directory -j 2 soak-daemon soak-writers
+soak: tools ## fresh seeds for the daemon's simulation, its threads and map tasks, until one fails or it is interrupted
+	@$(MAKE) --no-print-directory -j 3 soak-daemon soak-threads soak-writers
 
 # libFuzzer with the stable compiler: coverage comes from these flags. A workspace of its own needs a C++ compiler.
 FUZZ_FLAGS := -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 -Cllvm-args=-sanitizer-coverage-inline-8bit-counters \
@@ -129,6 +130,10 @@ soak-daemon: tools
 	$(SAY) "simulating: store and handlers, on a fake disk, clock and network"
 	cd daemon && cargo run -q --release -p lodestone-sim --bin soak
 
+soak-threads: tools
+	$(SAY) "threads of the store, in orders that a test decides"
+	@cd daemon && export LODESTONE_SCHEDULES=5000; while env -u MAKEFLAGS -u MFLAGS $(INTERLEAVED); do :; done; exit 1
+
 soak-writers: tools daemon
 	$(SAY) "map tasks: disks, memory, network and neighbours that fail"
 	@while $(MVN) -f client/pom.xml -pl spark-4 test -Dtest='*WriterFaultsSuite' -Dlodestone.writer.cases=1000 \
@@ -148,10 +153,14 @@ attack: tools daemon .venv-test/.ready ## hostile clients and broken disks again
 	$(SAY) "attack: what honest connections notice of hostile ones"
 	@PYTHONPATH=e2e .venv-test/bin/python -m attack $(ARGS)
 
+# Locks under which a test decides which thread runs next: no other test may have them.
+INTERLEAVED := cargo test -q -p lodestone-store --features shuttle --test interleaved
+
 # MAKEFLAGS and MFLAGS name make's job server, which cargo cannot reach from here.
 test-rust: tools
 	$(SAY) "Rust: wire, store, server, the simulation"
 	cd daemon && env -u MAKEFLAGS -u MFLAGS cargo test -q --workspace --exclude lodestone-tidy
+	cd daemon && env -u MAKEFLAGS -u MFLAGS $(INTERLEAVED)
 
 # DAEMON= says that it is built: cargo would wait here for the build of the tests.
 DAEMON ?= daemon

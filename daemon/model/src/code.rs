@@ -5,24 +5,9 @@ use std::fmt;
 
 use crate::numbered::numbered;
 
-/// What the caller must do about a refusal.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Class {
-    /// Nothing: the work is done.
-    Done,
-    /// Send the same request to the same service again, a bounded number of times.
-    Retry,
-    /// Do without this service for the shuffle.
-    Reroute,
-    /// Give up: the request has no purpose any more.
-    GiveUp,
-    /// Do not use this service at all, and inform the user.
-    Fatal,
-}
-
-/// Declares the codes once: number, value, name, class.
+/// Declares the codes once: number, value, name.
 macro_rules! codes {
-    ($($(#[$meta:meta])* $number:literal $value:ident $name:literal $class:ident,)*) => {
+    ($($(#[$meta:meta])* $number:literal $value:ident $name:literal,)*) => {
         numbered! {
             /// Outcome of a request or of one segment. The numbers are those of the protocol.
             pub enum Code {
@@ -38,62 +23,57 @@ macro_rules! codes {
             pub fn name(self) -> &'static str {
                 match self { $(Self::$value => $name,)* }
             }
-
-            /// Returns what the caller must do.
-            pub fn class(self) -> Class {
-                match self { $(Self::$value => Class::$class,)* }
-            }
         }
     };
 }
 
 codes! {
     /// Done.
-    0 Ok "OK" Done,
+    0 Ok "OK",
     /// The service already has this segment.
-    1 Duplicate "DUPLICATE" Done,
+    1 Duplicate "DUPLICATE",
     /// The shuffle was removed, or a shuffle of Spark's own push is finalized.
-    2 TooLate "TOO_LATE" GiveUp,
+    2 TooLate "TOO_LATE",
     /// A higher generation is known.
-    3 StaleGeneration "STALE_GENERATION" GiveUp,
+    3 StaleGeneration "STALE_GENERATION",
     /// A higher application attempt is known.
-    4 StaleAttempt "STALE_ATTEMPT" GiveUp,
+    4 StaleAttempt "STALE_ATTEMPT",
     /// The daemon was restarted meanwhile.
-    5 StaleIncarnation "STALE_INCARNATION" Reroute,
+    5 StaleIncarnation "STALE_INCARNATION",
     /// The application was never seen, has ended, or its lease ran out.
-    6 UnknownApplication "UNKNOWN_APPLICATION" Reroute,
+    6 UnknownApplication "UNKNOWN_APPLICATION",
     /// The shuffle was never registered here, or was removed.
-    7 UnknownShuffle "UNKNOWN_SHUFFLE" Reroute,
+    7 UnknownShuffle "UNKNOWN_SHUFFLE",
     /// Nothing was ever pushed for this partition.
-    8 UnknownPartition "UNKNOWN_PARTITION" Reroute,
+    8 UnknownPartition "UNKNOWN_PARTITION",
     /// A shuffle of Spark's own push, which must be finalized first.
-    9 NotFinalized "NOT_FINALIZED" Retry,
+    9 NotFinalized "NOT_FINALIZED",
     /// The bytes arrived damaged.
-    10 ChecksumMismatch "CHECKSUM_MISMATCH" Retry,
+    10 ChecksumMismatch "CHECKSUM_MISMATCH",
     /// No space is left.
-    11 DiskFull "DISK_FULL" Reroute,
+    11 DiskFull "DISK_FULL",
     /// An input/output error.
-    12 DiskFailed "DISK_FAILED" Reroute,
+    12 DiskFailed "DISK_FAILED",
     /// A limit was reached.
-    13 Overloaded "OVERLOADED" Retry,
+    13 Overloaded "OVERLOADED",
     /// A bug of the caller; the detail says which.
-    14 Malformed "MALFORMED" Fatal,
+    14 Malformed "MALFORMED",
     /// Another protocol version.
-    15 VersionMismatch "VERSION_MISMATCH" Fatal,
+    15 VersionMismatch "VERSION_MISMATCH",
     /// The daemon takes nothing new.
-    16 Draining "DRAINING" Reroute,
+    16 Draining "DRAINING",
     /// Over a limit of section 2 of the protocol.
-    17 TooLarge "TOO_LARGE" GiveUp,
+    17 TooLarge "TOO_LARGE",
     /// A bug of the server; its log says more.
-    19 Internal "INTERNAL" Reroute,
+    19 Internal "INTERNAL",
     /// The service holds other segments of a map attempt than the attempt pushed.
-    20 LedgerMismatch "LEDGER_MISMATCH" GiveUp,
+    20 LedgerMismatch "LEDGER_MISMATCH",
     /// The map attempt was aborted; or the segment, which has an original, could not be written.
-    21 Aborted "ABORTED" GiveUp,
+    21 Aborted "ABORTED",
     /// A segment with the same name and other content is there.
-    22 OtherContent "OTHER_CONTENT" Reroute,
+    22 OtherContent "OTHER_CONTENT",
     /// The application has its share of the memory for metadata.
-    23 Quota "QUOTA" Reroute,
+    23 Quota "QUOTA",
 }
 
 impl Code {
@@ -117,7 +97,7 @@ impl fmt::Display for Code {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{code:?}: {detail}")]
 pub struct Refusal {
-    /// The outcome, as a number with a class.
+    /// The outcome.
     pub code: Code,
     /// Words for the log; never to be parsed.
     pub detail: String,
@@ -145,17 +125,10 @@ mod tests {
     }
 
     #[test]
-    fn the_table_of_the_specification_has_the_same_names_and_classes() {
+    fn the_table_of_the_specification_has_the_same_names() {
         let page = include_str!("../../../docs/protocol.md");
         for code in Code::ALL {
-            let class = match code.class() {
-                Class::Done => "-",
-                Class::Retry => "retry",
-                Class::Reroute => "reroute",
-                Class::GiveUp => "give up",
-                Class::Fatal => "fatal",
-            };
-            let row = format!("| {} | {} | {class} |", *code as u8, code.name());
+            let row = format!("| {} | {} |", *code as u8, code.name());
             assert!(page.contains(&row), "no row {row:?}");
         }
     }

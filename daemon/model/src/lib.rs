@@ -14,7 +14,7 @@ mod segment;
 mod shuffle;
 mod suspect;
 
-pub use code::{Class, Code, Refusal};
+pub use code::{Code, Refusal};
 pub use id::{
     AppAttempt, AppId, BadAppId, GenerationId, MapId, MapIndex, MapRange, ReduceId, ShuffleId,
     ShuffleKey, check_name, is_path_segment,

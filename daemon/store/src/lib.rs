@@ -3,8 +3,8 @@
 //!
 //! For each application, shuffle, generation and reduce partition it keeps a memory tail, extents
 //! in append-only files with the bytes that were written before it, and an index of segments. Calls
-//! block: the server makes them from its blocking pool. No network, no async, nothing of the wire
-//! format.
+//! may block: the server makes them from threads that may, or with [`Wait::Never`]. No network, no
+//! async, nothing of the wire format.
 //!
 //! ```text
 //! <dir>/lodestone-<incarnation>/                    one per disk and incarnation
@@ -68,6 +68,7 @@ mod open;
 mod resource;
 mod spark;
 mod state;
+mod sync;
 
 pub use index::chunk::CHUNK_BYTES;
 pub use life::fetch::{ChunkData, FoundChunk, Part};

@@ -2,8 +2,7 @@
 //! Memory: its limit, its use, and the data that is written out to keep the limit.
 
 use std::sync::Arc;
-
-use lodestone_model::Code;
+use std::time::Duration;
 
 use crate::merge::{self, Partition};
 use crate::state::store::Store;
@@ -27,30 +26,40 @@ impl Store {
         self.resources.pages.bytes() + self.resources.budget.metadata()
     }
 
-    /// Writes out data of one place whenever memory is short, until [`Store::end_shortages`]. Each
-    /// place needs a thread for it: the data directories, and then the directories of executors.
-    pub fn write_out_when_short(&self, place: u16) {
+    /// Writes out data of one place whenever it is called: memory is short, or the store is drained
+    /// or ends. Returns after [`Store::end_writing`]. Each place needs a thread for it: the data
+    /// directories, and then the directories of executors.
+    pub fn write_out_when_called(&self, place: u16) {
         let at = usize::from(place);
-        while self.resources.shortage.wait(at) {
+        while self.resources.write_calls.wait(at) {
             match self.write_out_as_called(place) {
-                0 => self.resources.shortage.rest(at),
+                0 => self.resources.write_calls.rest(at),
                 _ => self.resources.call_if_short(),
             }
         }
     }
 
-    /// Makes the threads return that write out data when memory is short. Does not wait for them.
-    pub fn end_shortages(&self) {
-        self.resources.shortage.end();
+    /// Each place gets a thread that writes out data. Call before they start.
+    pub fn begin_writing(&self) {
+        self.resources.write_calls.begin();
     }
 
-    /// Writes out the share of one place, if memory became short since it did so last. Returns how
-    /// many bytes left memory.
+    /// Makes these threads return, each after the write in work. Does not wait for them.
+    pub fn end_writing(&self) {
+        self.resources.write_calls.end();
+    }
+
+    /// Writes out the share of one place, if it was called since it did so last. Returns how many
+    /// bytes left memory.
     pub fn write_out_as_called(&self, place: u16) -> u64 {
         let at = usize::from(place);
-        let goal = self.resources.shortage.take(at);
+        let goal = self.resources.write_calls.take(at);
         let partitions = || self.partitions_by_generation();
-        let freed = merge::write_out_largest(&self.resources, at, goal, partitions);
+        let mut freed = merge::write_out_largest(&self.resources, at, goal, partitions);
+        if let Some(mut step) = self.resources.write_calls.take_all(at) {
+            step.freed = merge::write_step(&self.resources, at, self.remote_partitions());
+            freed += step.freed;
+        }
         if freed > 0 {
             self.resources.pages.trim();
         }
@@ -62,11 +71,23 @@ impl Store {
         merge::unwritten_bytes(self.remote_partitions())
     }
 
-    /// Writes out some of them, and returns how many bytes; 0 if nothing can be written. While
-    /// pushes arrive, there may be as many unwritten bytes afterwards as before.
-    pub fn write_some_out(&self) -> Result<u64, Code> {
+    /// Calls the threads of the places to write them out. A thread ends after a step in which
+    /// nothing left memory: while pushes arrive, and while a partition is in use, call again.
+    pub fn call_to_write_out(&self) {
         self.resources.disks.open_reserve();
-        merge::write_some_out(&self.resources, self.remote_partitions())
+        self.resources.write_calls.call_for_all();
+    }
+
+    /// Waits until those threads can write no more, for `limit` at the most. Returns true if that
+    /// is so. Without threads it does not wait.
+    pub fn wait_until_written(&self, limit: Duration) -> bool {
+        self.resources.write_calls.wait_until_done(limit)
+    }
+
+    /// True if a disk takes writes, as far as is known.
+    pub fn takes_writes(&self) -> bool {
+        let (disks, environment) = (&self.resources.disks, &self.resources.environment);
+        disks.known(environment).is_ok()
     }
 
     /// Steps of writes to disks so far: if it stands still, no disk makes progress.

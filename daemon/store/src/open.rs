@@ -2,8 +2,7 @@
 //! Opening the store, and closing it.
 
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicU64};
-use std::sync::{Arc, Mutex, RwLock};
+use std::sync::Arc;
 
 use crate::fs::Fs;
 use crate::handover::{TakenOver, forget};
@@ -15,11 +14,13 @@ use crate::resource::incarnation::{self, Leftover, OpenError, StartDirs};
 use crate::resource::map_indexes::MapIndexes;
 use crate::resource::pages::Pages;
 use crate::resource::reserve::Reserve;
-use crate::resource::shortage::Shortage;
 use crate::resource::trash::Trash;
+use crate::resource::write_calls::WriteCalls;
 use crate::resource::{Environment, Resources, locked, writing};
 use crate::state::registrations::{Earlier, Registrations};
 use crate::state::store::Store;
+use crate::sync::atomic::{AtomicBool, AtomicU64};
+use crate::sync::{Mutex, RwLock};
 
 /// Directories (disks) of one store.
 const DIRECTORIES_MAX: usize = 1024;
@@ -77,7 +78,7 @@ impl Store {
             registrations: Registrations::new(root, earlier.number),
             resources: Resources {
                 trash: Trash::new(roots.len()),
-                shortage: Shortage::new(roots.len()),
+                write_calls: WriteCalls::new(roots.len()),
                 disks: Disks::new(roots, config.reserve),
                 pages: Pages::new(Arc::clone(&budget), config.tail_part_bytes),
                 foreign_dirs: ForeignDirs::default(),
@@ -90,6 +91,7 @@ impl Store {
             dirs,
             executor_roots: config.executor_roots,
             draining: AtomicBool::new(false),
+            drain_turn: Mutex::default(),
             unfinished: Mutex::default(),
             incarnation,
             process_number,

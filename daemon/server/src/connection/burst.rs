@@ -2,7 +2,7 @@
 //! Chunks on their way into one socket, as many in one go as the client asks for and the socket
 //! takes. Chunks in memory are sent by the thread that serves the connection: to hand a block of
 //! some kilobytes to another thread costs more than to send it. All others are opened and sent on
-//! the blocking pool.
+//! a lane.
 
 use std::collections::VecDeque;
 use std::io::ErrorKind;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! From bytes to requests. Short requests are carried out here, if they need not wait, and all
-//! others on the blocking pool; meanwhile the reader continues, as far as permits and memory allow.
+//! others on a lane; meanwhile the reader continues, as far as permits and memory allow.
 
 use std::io::ErrorKind;
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Drain: an operator takes the service away.
 
+use std::time::Duration;
+
 use lodestone_model::{Code, Refusal};
 use lodestone_wire::Message;
 use lodestone_wire::extension::drain::{Drain, Holdings, Wish};
 
 use super::{Answer, Call};
+
+/// How long a request waits for the data in memory to be written out. Operators ask again.
+const WRITES_WAIT: Duration = Duration::from_secs(1);
 
 /// The refusal of a drain that comes to the port of the service.
 pub(super) fn not_here() -> Refusal {
@@ -32,6 +37,7 @@ pub(super) fn drain(call: &Call, message: Drain) -> Result<Holdings, Refusal> {
             if store.drain() {
                 tracing::info!("drained: nothing new is taken");
             }
+            store.wait_until_written(WRITES_WAIT);
         }
         Wish::Cancel => {
             tracing::info!("no longer drained");

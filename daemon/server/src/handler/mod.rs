@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Dispatch: which handler takes which message, and how refusals travel. Handlers block (they call
-//! the store) and run on the blocking pool, except those that must not wait ([`Call::wait`]).
+//! Dispatch: which handler takes which message, and how refusals travel. Handlers may
+//! block (they call the store) and run on a lane, except those that must not wait ([`Call::wait`]).
 
 mod at_once;
 mod commit;

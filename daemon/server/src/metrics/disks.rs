@@ -28,9 +28,9 @@ struct Label {
 struct Disk {
     /// The path as the operator wrote it, and the path without links: the store uses both.
     roots: [PathBuf; 2],
-    flush_seconds: Histogram,
-    flush_bytes: Counter,
-    flush_failures: Counter,
+    write_seconds: Histogram,
+    write_bytes: Counter,
+    write_failures: Counter,
     free_bytes: Gauge,
     size_bytes: Gauge,
 }
@@ -46,8 +46,8 @@ pub struct MeasuredFs {
 impl MeasuredFs {
     /// Counts the writes below these directories. A label is a directory as the operator wrote it.
     pub fn new(fs: Arc<dyn Fs>, dirs: &[PathBuf]) -> Self {
-        let flush_seconds = Family::<Label, _, fn() -> Histogram>::new_with_constructor(latency);
-        let (flush_bytes, flush_failures) = (Family::default(), Family::default());
+        let write_seconds = Family::<Label, _, fn() -> Histogram>::new_with_constructor(latency);
+        let (write_bytes, write_failures) = (Family::default(), Family::default());
         let (free_bytes, size_bytes) = (Family::default(), Family::default());
         let disk = |dir: &PathBuf| {
             let label = Label {
@@ -58,9 +58,9 @@ impl MeasuredFs {
                     dir.clone(),
                     fs.canonical(dir).unwrap_or_else(|_| dir.clone()),
                 ],
-                flush_seconds: flush_seconds.get_or_create_owned(&label),
-                flush_bytes: flush_bytes.get_or_create_owned(&label),
-                flush_failures: flush_failures.get_or_create_owned(&label),
+                write_seconds: write_seconds.get_or_create_owned(&label),
+                write_bytes: write_bytes.get_or_create_owned(&label),
+                write_failures: write_failures.get_or_create_owned(&label),
                 free_bytes: free_bytes.get_or_create_owned(&label),
                 size_bytes: size_bytes.get_or_create_owned(&label),
             }
@@ -68,11 +68,11 @@ impl MeasuredFs {
         let disks = dirs.iter().map(disk).collect();
         let mut registry = Registry::with_prefix(super::PREFIX);
         let help = "Time of one write, of at most 1 MiB, to a data directory";
-        registry.register("merge_flush_seconds", help, flush_seconds);
+        registry.register("merge_write_seconds", help, write_seconds);
         let help = "Bytes written to a data directory";
-        registry.register("merge_flush_bytes", help, flush_bytes);
+        registry.register("merge_write_bytes", help, write_bytes);
         let help = "Writes to a data directory that failed";
-        registry.register("merge_flush_failures", help, flush_failures);
+        registry.register("merge_write_failures", help, write_failures);
         let help = "Bytes free on the disk of a data directory";
         registry.register("merge_disk_free_bytes", help, free_bytes);
         let help = "Size of the disk of a data directory";
@@ -169,12 +169,12 @@ impl File for MeasuredFile {
         let written = self.file.write_at(parts, offset);
         match &written {
             Ok(bytes) => {
-                self.disk.flush_seconds.observe(stopwatch.seconds());
-                self.disk.flush_bytes.inc_by(*bytes as u64);
+                self.disk.write_seconds.observe(stopwatch.seconds());
+                self.disk.write_bytes.inc_by(*bytes as u64);
             }
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
             Err(_) => {
-                self.disk.flush_failures.inc();
+                self.disk.write_failures.inc();
             }
         }
         written
@@ -226,7 +226,7 @@ mod tests {
         write(&fs, link.join("one").to_str().unwrap()).unwrap();
         write(&fs, real.join("two").to_str().unwrap()).unwrap();
         let line = format!(
-            "lodestone_merge_flush_bytes_total{{dir=\"{}\"}} 14",
+            "lodestone_merge_write_bytes_total{{dir=\"{}\"}} 14",
             link.display()
         );
         assert!(text(&fs).lines().any(|found| found == line), "no {line}");
@@ -252,14 +252,14 @@ mod tests {
         fs.space(Path::new("/a")).unwrap();
         let text = text(&fs);
         for line in [
-            "lodestone_merge_flush_bytes_total{dir=\"/a\"} 14",
-            "lodestone_merge_flush_seconds_count{dir=\"/a\"} 2",
-            "lodestone_merge_flush_failures_total{dir=\"/a\"} 0",
+            "lodestone_merge_write_bytes_total{dir=\"/a\"} 14",
+            "lodestone_merge_write_seconds_count{dir=\"/a\"} 2",
+            "lodestone_merge_write_failures_total{dir=\"/a\"} 0",
             "lodestone_merge_disk_free_bytes{dir=\"/a\"} 986",
             "lodestone_merge_disk_size_bytes{dir=\"/a\"} 1000",
-            "lodestone_merge_flush_bytes_total{dir=\"/b\"} 0",
-            "lodestone_merge_flush_seconds_count{dir=\"/b\"} 0",
-            "lodestone_merge_flush_failures_total{dir=\"/b\"} 1",
+            "lodestone_merge_write_bytes_total{dir=\"/b\"} 0",
+            "lodestone_merge_write_seconds_count{dir=\"/b\"} 0",
+            "lodestone_merge_write_failures_total{dir=\"/b\"} 1",
         ] {
             assert!(
                 text.lines().any(|found| found == line),

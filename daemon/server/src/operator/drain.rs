@@ -15,7 +15,7 @@ use super::ask::{AskError, Asking};
 use super::figures::megabytes;
 use crate::cli::DrainArgs;
 
-/// An answer may come after tens of MiB were written to a slow disk.
+/// Far more than an answer takes: it waits for a second for data that is written out.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// How often it asks what the service still holds.

@@ -64,8 +64,8 @@ async fn send_ticks(tick: SyncSender<()>) {
     }
 }
 
-/// Returns the time of this look. It is that of its begin, and leases run out by it: the daemon may
-/// stand still in the middle.
+/// Returns the time of this look. It is the time of its start, and leases run out by it: the daemon
+/// may stand still in the middle.
 fn look(service: &Service, looked_ms: u64) -> u64 {
     let store = &service.store;
     let now_ms = store.now_ms();

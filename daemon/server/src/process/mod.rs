@@ -8,6 +8,6 @@ pub mod disks;
 pub mod leases;
 pub mod log;
 pub mod memory;
-pub mod shortages;
 pub mod shutdown;
 pub mod write_out;
+pub mod write_threads;

@@ -16,9 +16,9 @@ use crate::connection::table::ConnectionTable;
 use crate::process::accept::pause_after;
 use crate::process::disks::DiskWatch;
 use crate::process::leases::LeaseWatch;
-use crate::process::shortages::ShortageThreads;
 use crate::process::shutdown::Stop;
 use crate::process::write_out;
+use crate::process::write_threads::WriteThreads;
 use crate::service::Service;
 
 pub mod start;
@@ -71,7 +71,7 @@ pub async fn run(
 ) -> io::Result<HeldPort> {
     let leases = LeaseWatch::start(Arc::clone(&service))?;
     let _disks = DiskWatch::start(&service)?;
-    let _shortages = ShortageThreads::start(&service.store)?;
+    let _writers = WriteThreads::start(&service.store)?;
     tokio::spawn(write_out::when_asked(
         Arc::clone(&service.store),
         stop.clone(),

@@ -78,7 +78,7 @@ pub struct Service {
     pub store: Arc<Store>,
     /// Memory for uploads.
     pub uploads: Uploads,
-    /// Where the bodies of uploads have theirs from.
+    /// Buffers for the bodies of uploads.
     pub body_pool: Arc<BodyPool>,
     /// Memory for layouts that are sent.
     pub layouts: Pool,

@@ -92,7 +92,7 @@ fn end_removals(store: &Store) {
     store.empty_trash();
 }
 
-/// The daemon's work when memory is short, for which it has threads.
+/// The daemon's work when memory is short or it is drained, for which it has threads.
 fn write_out(store: &Store) {
     (0..=store.disk_count()).for_each(|place| {
         store.write_out_as_called(place);

@@ -20,6 +20,14 @@ fn caught(bug: Bug, seeds: u64) -> Option<(u64, String)> {
 /// What a reader finds if the bytes of a chunk are not those that were pushed.
 const UNREADABLE: [&str; 2] = ["other bytes than were pushed", "cannot be read"];
 
+/// What a client finds if an older generation is taken for the current one.
+const NOT_STALE: [&str; 4] = [
+    "no refusal",
+    "was refused: StaleGeneration",
+    "must be StaleGeneration",
+    "must be UnknownShuffle",
+];
+
 /// Returns the number of seeds that it may take, and parts of the descriptions by which it may be
 /// found.
 fn expected(bug: Bug) -> (u64, &'static [&'static str]) {
@@ -57,20 +65,13 @@ fn expected(bug: Bug) -> (u64, &'static [&'static str]) {
         Bug::Store(PlantedBug::SegmentForgotten) => (50, &["slots", "segments"]),
         Bug::Store(PlantedBug::WaitIgnored) => (50, &["must not wait asks a disk"]),
         Bug::IncarnationIgnored => (10, &["must be StaleIncarnation"]),
-        Bug::CommittedOnce => (10, &["Done was refused: LedgerMismatch"]),
         Bug::ReleasedReadAsEmpty => (10, &["no refusal, must be UnknownShuffle"]),
         Bug::UnknownPartitionAsEmpty => (10, &["must be UnknownPartition"]),
         Bug::ChecksumUnchecked => (10, &["must be ChecksumMismatch", "damaged, and answered"]),
-        Bug::StaleGenerationMerged => {
-            let parts = &[
-                "no refusal",
-                "was refused: StaleGeneration",
-                "must be StaleGeneration",
-                "must be UnknownShuffle",
-            ];
-            (50, parts)
+        Bug::StaleGenerationMerged => (50, &NOT_STALE),
+        Bug::CommittedOnce | Bug::OtherAttemptRefused => {
+            (10, &["Done was refused: LedgerMismatch"])
         }
-        Bug::OtherAttemptRefused => (10, &["Done was refused: LedgerMismatch"]),
         Bug::OneCodeForAll => (
             10,
             &["must be", "nothing is wrong", "damaged, and answered"],
@@ -85,13 +86,14 @@ fn expected(bug: Bug) -> (u64, &'static [&'static str]) {
             (500, parts)
         }
         Bug::MarkerUnchecked => (10, &["is not as it was"]),
-        Bug::LeftoversKept => (10, &["is left of an earlier daemon"]),
+        Bug::LeftoversKept | Bug::RemovedFilesKept => (10, &["is left of"]),
         Bug::LeaseIgnored => (50, &["applications without a lease"]),
         Bug::StreamsShared => (200, &["must be Closed", "no chunk: Stream"]),
-        Bug::RemovedFilesKept => (10, &["is left of"]),
         Bug::FilesLeftOpen => (10, &["files are open"]),
         Bug::IncarnationReused => (10, &["a new incarnation", "does not start"]),
         Bug::ChunkOffByOne => (50, &UNREADABLE),
+        // Only an order of threads shows these: `store/tests/interleaved` finds them.
+        Bug::Store(PlantedBug::RemovalReadAsEmpty | PlantedBug::OpenedAfterRemoval) => (0, &[]),
     }
 }
 

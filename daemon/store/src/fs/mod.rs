@@ -74,7 +74,8 @@ pub struct Space {
     pub total: u64,
 }
 
-/// What tells a file from another one that takes its name, and from itself after a change.
+/// Identifies a file and its content: another file of the same name differs, and the same file
+/// after a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Version {
     /// Number of the file on its disk.

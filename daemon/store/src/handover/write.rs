@@ -84,7 +84,7 @@ impl Store {
         let attempts = generation.attempts.hand_over(deadline);
         let mut outcome = attempts.as_ref().map(|_| ()).map_err(|code| *code);
         loop {
-            // What is lost stays so: another try must not find the rest of it whole.
+            // A lost shuffle stays lost: another try must not find the rest of it complete.
             let added = match (&attempts, outcome) {
                 (Ok(attempts), Ok(())) => {
                     self.add_shuffle(entries, (generation, attempts, deadline), &mut outcome)

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use lodestone_model::{Code, Ledger, MapId, MapIndex, Refusal, ShuffleKey};
 
 use crate::resource::planted::{self, Bug};
+use crate::resource::reading;
 use crate::state::attempts::{AttemptId, Attempts};
 use crate::state::generation::Generation;
 use crate::state::store::Store;
@@ -24,6 +25,8 @@ impl Store {
         let (generation, id) = self.attempt_of(key, map_index, map_id)?;
         let attempts = generation.attempts()?;
         let Some(attempt) = attempts.find(id) else {
+            // A removal takes the attempts: they do not differ from what was pushed.
+            generation.check_readable(&reading(&generation.partitions))?;
             return match pushed.segments {
                 0 => Ok(()),
                 _ => Err(mismatch(&generation, id, pushed, Ledger::default())),

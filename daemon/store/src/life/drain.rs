@@ -34,7 +34,7 @@ impl Application {
         for generation in remote {
             held.shuffles += 1;
             for partition in generation.all_partitions() {
-                held.bytes += partition.bytes();
+                held.bytes += partition.bytes_hint();
                 held.unwritten_bytes += partition.tail_hint() as u64;
             }
         }
@@ -42,19 +42,22 @@ impl Application {
 }
 
 impl Store {
-    /// Takes nothing new from now on, neither shuffles nor segments, and writes out some of the
-    /// data of remote shuffles that is in memory. Call until [`HeldData::unwritten_bytes`] is 0 or
-    /// stops shrinking. Returns true on the first call.
+    /// Takes nothing new from now on, neither shuffles nor segments, and calls the threads of the
+    /// places to write out the data of remote shuffles that is in memory. Call until
+    /// [`HeldData::unwritten_bytes`] is 0 or stops shrinking. Returns true on the first call.
     pub fn drain(&self) -> bool {
+        let _turn = locked(&self.drain_turn);
         let is_first = !self.draining.swap(true, Relaxed);
-        // Logged where it failed.
-        let _ = self.write_some_out();
+        self.call_to_write_out();
         is_first
     }
 
-    /// New work is taken again.
+    /// New work is taken again, and the reserve is kept free again.
     pub fn cancel_drain(&self) {
+        let _turn = locked(&self.drain_turn);
         self.draining.store(false, Relaxed);
+        self.resources.write_calls.call_off();
+        self.resources.disks.close_reserve();
     }
 
     /// Returns what would be lost with this store.

@@ -47,7 +47,7 @@ impl Store {
             {
                 return same_spec(current, &spec);
             }
-            // What it replaces gives its memory back.
+            // A shuffle that is replaced frees its memory: no room is needed.
             if current.is_none() && replaced.is_empty() {
                 state.check_room()?;
             }

@@ -29,6 +29,7 @@ impl Partition {
             let before = inner.index_bytes();
             let holes = inner.abort(attempt);
             self.account().resize(before, inner.index_bytes());
+            self.update_index_hints(&inner);
             self.update_tail_hints(&inner);
             holes
         };

@@ -112,7 +112,7 @@ impl Partition {
     fn index(&self, inner: &mut Inner, segment: &LaidSegment) {
         let before = inner.segments.heap_bytes();
         inner.segments.push(segment);
-        self.update_segments_hint(inner);
+        self.count_in_hints(inner, u64::from(segment.length));
         self.account().resize(before, inner.segments.heap_bytes());
     }
 

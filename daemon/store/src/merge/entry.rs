@@ -62,7 +62,7 @@ impl Partition {
         let partition = Self::new(ReduceId(entry.reduce), Kind::Remote, home, account);
         if let Ok(mut inner) = partition.lock() {
             inner.restore(entry);
-            partition.update_segments_hint(&inner);
+            partition.update_index_hints(&inner);
             partition.account().resize(0, inner.index_bytes());
         }
         partition

@@ -24,5 +24,5 @@ pub(crate) use extents::FileRange;
 pub(crate) use partition::{Partition, View};
 pub(crate) use published::publish;
 pub use steps::STEP_BYTES;
-pub(crate) use steps::{unwritten_bytes, write_some_out};
+pub(crate) use steps::{unwritten_bytes, write_step};
 pub(crate) use write_out_when_full::write_out_largest;

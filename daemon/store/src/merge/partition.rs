@@ -11,7 +11,6 @@
 
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU16, AtomicUsize, Ordering::Relaxed};
 
 use bytes::Bytes;
 use lodestone_model::{Code, ReduceId};
@@ -26,6 +25,7 @@ use crate::resource::account::Account;
 use crate::resource::home::Home;
 use crate::resource::planted::{self, Bug};
 use crate::resource::timed_mutex::{ShutdownDeadline, TimedGuard, TimedMutex, Wait};
+use crate::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 /// Memory that a partition needs beside its segments, for the budget: the struct, its map entry,
 /// allocations.
@@ -45,8 +45,9 @@ pub(crate) struct Partition {
     tail_hint: AtomicUsize,
     /// True if readers have taken these bytes: also a hint.
     read_hint: AtomicBool,
-    /// Segments in the index: also a hint.
+    /// Segments in the index, and their bytes: also hints.
     segments_hint: AtomicUsize,
+    bytes_hint: AtomicU64,
     /// The disk of its own file, or [`NO_DISK`]: also a hint.
     own_hint: AtomicU16,
     inner: TimedMutex<Inner>,
@@ -132,6 +133,7 @@ impl Partition {
             tail_hint: 0.into(),
             read_hint: false.into(),
             segments_hint: 0.into(),
+            bytes_hint: 0.into(),
             own_hint: NO_DISK.into(),
             inner: TimedMutex::new(inner),
         }
@@ -173,8 +175,16 @@ impl Partition {
         self.segments_hint.load(Relaxed)
     }
 
-    pub(super) fn update_segments_hint(&self, inner: &Inner) {
+    /// A segment of so many bytes was appended.
+    pub(super) fn count_in_hints(&self, inner: &Inner, bytes: u64) {
         self.segments_hint.store(inner.segments.len(), Relaxed);
+        self.bytes_hint.fetch_add(bytes, Relaxed);
+    }
+
+    /// Segments came or went.
+    pub(super) fn update_index_hints(&self, inner: &Inner) {
+        self.segments_hint.store(inner.segments.len(), Relaxed);
+        self.bytes_hint.store(inner.segments.bytes(), Relaxed);
     }
 
     /// Returns the place to which its next bytes go, as far as is known.
@@ -183,9 +193,9 @@ impl Partition {
         self.home().next_place(resources, self.reduce, own)
     }
 
-    /// Bytes of all its segments.
-    pub(crate) fn bytes(&self) -> u64 {
-        self.lock().map_or(0, |inner| inner.segments.bytes())
+    /// Bytes of all its segments, as far as is known: its lock may be held while a disk works.
+    pub(crate) fn bytes_hint(&self) -> u64 {
+        self.bytes_hint.load(Relaxed)
     }
 
     /// A thread that panicked while it held this lock may have left index and bytes different: such
@@ -241,6 +251,7 @@ impl Partition {
         self.account.resize(before, inner.segments.heap_bytes());
         // The next segment is the first of the tail, and comes behind the slots that stay.
         inner.on_file = inner.segments.len();
+        self.update_index_hints(inner);
         self.clear_tail(inner);
         if dropped > 0 {
             tracing::warn!(reduce = %self.reduce, dropped, %code, "segments dropped from memory");

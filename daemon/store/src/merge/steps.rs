@@ -1,16 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Writes out the data of remote shuffles in steps, while the store serves: when an operator drains
-//! it, and before it is closed.
+//! Writes out the data of remote shuffles in steps, by a thread of each place: when an operator
+//! drains the store, and before it is closed.
 
-use std::cmp::Reverse;
 use std::sync::Arc;
-
-use lodestone_model::Code;
 
 use super::partition::Partition;
 use crate::resource::Resources;
 
-/// Bytes that are written out in a step. After each step the caller learns the progress.
+/// Bytes that one place writes out in a step. After each step others see the progress.
 pub const STEP_BYTES: u64 = 64 * 1024 * 1024;
 
 /// A partition, the length of its tail, and its position among all of them.
@@ -21,42 +18,46 @@ pub(crate) fn unwritten_bytes(partitions: impl Iterator<Item = Arc<Partition>>) 
     unwritten(partitions).map(|(_, bytes, _)| bytes).sum()
 }
 
-/// Writes out some of them, and returns how many bytes; 0 if nothing can be written. While pushes
-/// arrive, there may be as many unwritten bytes afterwards as before.
-pub(crate) fn write_some_out(
+/// Writes out some of the data that `place` gets, the largest tails first, and returns how many
+/// bytes left memory. Data that cannot be written stays in memory, and is served from there: no
+/// disk takes it, another thread has the lock of its partition, or left the partition half changed.
+/// Then the next partitions are written in its place. While pushes arrive, there may be as many
+/// unwritten bytes afterwards as before.
+pub(crate) fn write_step(
     resources: &Resources,
+    place: usize,
     partitions: impl Iterator<Item = Arc<Partition>>,
-) -> Result<u64, Code> {
-    let mut written = 0;
-    for (_, bytes, partition) in next_step(partitions) {
-        // It stays in memory if it cannot be written, and is served from there.
-        match partition.write_out(resources) {
-            Ok(()) => written += bytes,
-            // A thread panicked while it changed this partition, so it cannot be written; the
-            // others can.
-            Err(Code::Internal) => {}
-            Err(code) => return Err(code),
+) -> u64 {
+    let is_here = |(_, _, partition): &Unwritten| partition.next_place(resources) == Some(place);
+    let mut left: Vec<_> = unwritten(partitions).filter(is_here).collect();
+    left.sort_by_key(|(_, bytes, _)| *bytes);
+    let mut freed = 0;
+    while freed < STEP_BYTES && !left.is_empty() {
+        for (_, bytes, partition) in largest(&mut left, STEP_BYTES - freed) {
+            if resources.write_calls.is_over() {
+                return freed;
+            }
+            // Logged where it failed.
+            let _ = partition.write_out_if_free(resources);
+            freed += bytes.saturating_sub(partition.tail_hint() as u64);
         }
     }
-    Ok(written)
+    freed
 }
 
-/// Returns the largest ones, in order: segments that were pushed since the step before are not
-/// written in small pieces as long as there is anything larger.
-fn next_step(partitions: impl Iterator<Item = Arc<Partition>>) -> Vec<Unwritten> {
-    let mut all: Vec<_> = unwritten(partitions).collect();
-    all.sort_by_key(|(_, bytes, _)| Reverse(*bytes));
-    let mut left = STEP_BYTES;
-    let mut step: Vec<_> = all
-        .into_iter()
-        .take_while(|(_, bytes, _)| {
-            let is_next = left > 0;
-            left = left.saturating_sub(*bytes);
-            is_next
-        })
-        .collect();
-    step.sort_by_key(|(position, ..)| *position);
-    step
+/// Takes the largest ones out of a sorted list, at least so many bytes if there are, and returns
+/// them by position: segments that were pushed since the step before are not written in small
+/// pieces as long as there is anything larger.
+fn largest(sorted: &mut Vec<Unwritten>, mut bytes: u64) -> Vec<Unwritten> {
+    let mut taken = Vec::new();
+    while bytes > 0
+        && let Some(next) = sorted.pop()
+    {
+        bytes = bytes.saturating_sub(next.1);
+        taken.push(next);
+    }
+    taken.sort_by_key(|(position, ..)| *position);
+    taken
 }
 
 fn unwritten(partitions: impl Iterator<Item = Arc<Partition>>) -> impl Iterator<Item = Unwritten> {

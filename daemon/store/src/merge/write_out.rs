@@ -56,6 +56,16 @@ impl Partition {
         self.write_out_locking(resources, || self.wait())
     }
 
+    /// Writes out like `write_out`, unless another thread has the lock: its disk may hang. Ends
+    /// between two parts when the threads that write out are to end.
+    pub(super) fn write_out_if_free(&self, resources: &Resources) -> Result<(), Code> {
+        self.write_out_locking(resources, || {
+            let free = Some(()).filter(|()| !resources.write_calls.is_over());
+            let locked = free.and_then(|()| self.try_lock_with_tail());
+            locked.ok_or(Code::Overloaded)
+        })
+    }
+
     /// Writes out like `write_out`, with another way to wait.
     pub(super) fn write_out_locking<'a>(
         &'a self,
@@ -190,11 +200,10 @@ impl Partition {
         let Home::Ours { num_maps, .. } = self.home() else {
             return Ok(DataFile::Own(0));
         };
+        let (disks, environment) = (&resources.disks, &resources.environment);
         if let Some(own) = inner.own
-            && resources
-                .disks
-                .check(own.disk, &resources.environment)
-                .is_ok()
+            && !disks.gives_way(own.disk, environment)
+            && disks.check(own.disk, environment).is_ok()
         {
             return Ok(DataFile::Own(own.disk));
         }

@@ -5,11 +5,11 @@
 //! others until it ends. So each may take a share of it, and no more.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use lodestone_model::Code;
 
 use super::budget::{Budget, resize};
+use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// Counts the metadata of an application, here and in the budget.
 #[derive(Debug)]

@@ -15,7 +15,7 @@
 //! The limit may change while the daemon runs. Data above a new limit is written out as usual; no
 //! reader or writer loses memory that it has.
 
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// Part of the limit that metadata may take: above it the store refuses new segments as OVERLOADED.
 /// Each application has a share of this part: above its share the store refuses its segments as
@@ -93,7 +93,7 @@ impl Budget {
         );
     }
 
-    /// So much of the tails was taken by readers.
+    /// Counts bytes of tails that readers have taken.
     pub(crate) fn count_read(&self, bytes: usize) {
         self.read.fetch_add(bytes as u64, Relaxed);
     }

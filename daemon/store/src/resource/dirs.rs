@@ -4,11 +4,11 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use lodestone_model::{ReduceId, ShuffleKey};
 
 use super::foreign::ForeignPath;
+use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// The number of the next [`HashedDirs`].
 static NUMBERS: AtomicU64 = AtomicU64::new(0);

@@ -9,8 +9,6 @@
 
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 use lodestone_model::Code;
 
@@ -18,6 +16,8 @@ use super::flow::{Flow, Stalled};
 use super::reserve::Reserve;
 use super::{Environment, locked};
 use crate::fs::{Open, Space, write_all_at};
+use crate::sync::Mutex;
+use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 /// How long a bad disk is not used.
 pub(crate) const RETRY_MS: u64 = 5_000;
@@ -59,7 +59,7 @@ pub(crate) struct Disks {
     reserve: Reserve,
     /// Steps of writes to all of them: these show progress.
     steps: AtomicU64,
-    /// What is written now would otherwise be lost: it may use the reserve.
+    /// Writes may use the reserve: their data would be lost otherwise.
     reserve_is_open: AtomicBool,
 }
 
@@ -106,10 +106,13 @@ impl Disks {
         disk.map_or(&self.others, |disk| &disk.flow)
     }
 
-    /// Returns a disk that accepts writes: the one that `spread` selects, or the next.
+    /// Returns a disk that accepts writes: the one that `spread` selects, or the next. A disk with
+    /// more than its reserve comes first.
     pub(crate) fn pick(&self, spread: u64, environment: &Environment) -> Result<DiskIndex, Code> {
         let mut refusal = Code::DiskFailed;
-        for index in self.from(spread) {
+        let roomy = self.from(spread).filter(|index| self.has_room(*index));
+        let low = self.from(spread).filter(|index| !self.has_room(*index));
+        for index in roomy.chain(low) {
             match self.check(index, environment) {
                 Ok(()) => return Ok(index),
                 Err(code) => refusal = code,
@@ -195,8 +198,7 @@ impl Disks {
         }
     }
 
-    /// Returns the disk that `pick` would return, as far as is known: no disk is asked. A disk with
-    /// more than its reserve comes first.
+    /// Returns the disk that `pick` would return, as far as is known: no disk is asked.
     pub(crate) fn known_pick(&self, spread: u64, environment: &Environment) -> Option<DiskIndex> {
         let mut all = self.from(spread);
         all.find(|index| self.is_roomy(*index, environment))
@@ -220,11 +222,20 @@ impl Disks {
         disks.iter().map(|disk| disk.root.as_path()).collect()
     }
 
-    /// True if the disk takes writes, and has more than its reserve, as far as is known.
-    pub(crate) fn is_roomy(&self, index: DiskIndex, environment: &Environment) -> bool {
+    /// True if the disk has more than its reserve.
+    fn has_room(&self, index: DiskIndex) -> bool {
         let disk = self.disks.get(usize::from(index));
         disk.is_some_and(|disk| !self.reserve.is_reached(disk.space()))
-            && self.is_well(index, environment)
+    }
+
+    /// True if the disk takes writes, and has more than its reserve, as far as is known.
+    fn is_roomy(&self, index: DiskIndex, environment: &Environment) -> bool {
+        self.has_room(index) && self.is_well(index, environment)
+    }
+
+    /// True if the disk has only its reserve, and another one has room, as far as is known.
+    pub(crate) fn gives_way(&self, index: DiskIndex, environment: &Environment) -> bool {
+        !self.has_room(index) && self.from(0).any(|other| self.is_roomy(other, environment))
     }
 
     /// All disks, beginning with the one that `spread` selects.
@@ -246,6 +257,11 @@ impl Disks {
     /// Lets data use the reserve that would be lost otherwise: the daemon is drained, or ends.
     pub(crate) fn open_reserve(&self) {
         self.reserve_is_open.store(true, Relaxed);
+    }
+
+    /// Ends what [`Disks::open_reserve`] began.
+    pub(crate) fn close_reserve(&self) {
+        self.reserve_is_open.store(false, Relaxed);
     }
 
     /// Counts bytes that were written since the room of the disk was looked at.

@@ -4,12 +4,13 @@
 //! call there cannot be helped, but no others follow them, and the waiting ones go to another disk.
 
 use std::io::{self, ErrorKind};
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::SeqCst};
-use std::sync::{Condvar, Mutex, PoisonError};
+use std::sync::PoisonError;
 use std::time::Duration;
 
 use super::clock::Clock;
 use super::locked;
+use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering::SeqCst};
+use crate::sync::{Condvar, Mutex};
 
 /// No write made progress for this long: far more than a disk in use needs for a piece, and less
 /// than clients wait for the service.
@@ -36,7 +37,7 @@ pub(crate) struct Flow {
     ended: Condvar,
 }
 
-/// Somebody writes.
+/// A write that is under way.
 #[derive(Debug)]
 pub(crate) struct Writing<'a> {
     flow: &'a Flow,

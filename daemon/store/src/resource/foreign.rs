@@ -6,10 +6,11 @@ use std::ffi::OsString;
 use std::fmt;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use super::locked;
 use crate::fs::{Access, Dir, File, Fs, Kind, Open};
+use crate::sync::Mutex;
 
 /// The most directories that stay open. Some tens of executors have as many.
 const OPEN_MAX: usize = 256;

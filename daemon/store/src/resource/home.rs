@@ -2,7 +2,6 @@
 //! Where the files of one generation of a shuffle are.
 
 use std::io::{self, ErrorKind};
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use lodestone_model::{Code, ReduceId, Refusal, ShuffleKey, is_path_segment};
 use serde::{Deserialize, Serialize};
@@ -17,6 +16,7 @@ use super::planted::{self, Bug};
 use super::timed_mutex::TimedMutex;
 use super::trash::Garbage;
 use crate::fs::{Open, write_in_pieces};
+use crate::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 /// Characters of the application id that a directory name keeps: enough to recognise it, and few
 /// enough for any filesystem.
@@ -179,7 +179,8 @@ impl Home {
         let (disks, environment) = (&resources.disks, &resources.environment);
         let spread = spread.wrapping_add(u64::from(reduce.0));
         let disk = own
-            .filter(|own| disks.is_roomy(*own, environment))
+            .filter(|own| !disks.gives_way(*own, environment))
+            .filter(|own| disks.is_well(*own, environment))
             .or_else(|| disks.known_pick(spread, environment));
         disk.map(usize::from)
     }

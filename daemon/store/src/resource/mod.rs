@@ -18,15 +18,16 @@ pub(crate) mod pages;
 pub(crate) mod planted;
 pub(crate) mod random;
 pub(crate) mod reserve;
-pub(crate) mod shortage;
 pub(crate) mod timed_mutex;
 pub(crate) mod trash;
+pub(crate) mod write_calls;
 
 use std::io::ErrorKind;
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Arc, PoisonError};
 
 use crate::fs::Fs;
+use crate::sync::{Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use budget::Budget;
 use clock::Clock;
 use disk::Disks;
@@ -34,8 +35,8 @@ use foreign::{ForeignDirs, ForeignFiles};
 use map_indexes::MapIndexes;
 use pages::Pages;
 use random::Random;
-use shortage::Shortage;
 use trash::Trash;
+use write_calls::WriteCalls;
 
 /// Everything that is not deterministic, given from outside.
 #[derive(Clone, Debug)]
@@ -69,7 +70,7 @@ pub(crate) struct Resources {
     pub(crate) foreign_dirs: ForeignDirs,
     pub(crate) map_indexes: MapIndexes,
     pub(crate) trash: Trash,
-    pub(crate) shortage: Shortage,
+    pub(crate) write_calls: WriteCalls,
 }
 
 impl Resources {
@@ -88,7 +89,7 @@ impl Resources {
     /// Call after memory was taken: wakes the threads that write data out, if little is left.
     pub(crate) fn call_if_short(&self) {
         if self.budget.is_short() {
-            self.shortage.call(self.budget.surplus());
+            self.write_calls.call(self.budget.surplus());
         }
     }
 

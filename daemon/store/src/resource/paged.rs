@@ -3,11 +3,11 @@
 
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use bytes::Bytes;
 
 use super::pages::{LARGE_PAGE_BYTES, Page, Pages, SMALL_PAGE_BYTES};
+use crate::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 /// This many small pages come first.
 const SMALL_PAGES: usize = 16;

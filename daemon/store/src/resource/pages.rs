@@ -8,12 +8,13 @@
 //! In a design without slabs, freed pages were holes of the wrong size for the next ones: ten
 //! thousand partitions took a fifth more memory than allowed.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use bytes::BytesMut;
 
 use super::budget::Budget;
 use super::{allocator, locked};
+use crate::sync::Mutex;
 use allocator::SYSTEM_PAGE_BYTES;
 
 /// Size of the first pages of a tail: the most that an almost empty tail wastes.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Bugs that the simulation plants on purpose, to show that it finds them.
+//! Bugs that the simulation and the tests of interleaved threads plant on purpose, to show that
+//! they find them.
 //!
 //! Without the feature `planted` the question "is this bug planted?" is answered `false` when the
 //! crate is compiled. With it the answer belongs to the calling thread, so that the bug of one test
@@ -52,6 +53,10 @@ pub enum Bug {
     SegmentForgotten,
     /// A call that must not wait writes to a disk.
     WaitIgnored,
+    /// The layout of a shuffle that is removed meanwhile is empty.
+    RemovalReadAsEmpty,
+    /// A push opens a partition of a shuffle that was removed meanwhile.
+    OpenedAfterRemoval,
 }
 
 #[cfg(feature = "planted")]

@@ -5,12 +5,14 @@
 use std::cell::Cell;
 use std::fmt::Debug;
 use std::ops::{Deref, DerefMut};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::AtomicUsize;
 use std::thread::panicking;
 use std::time::Duration;
 
 use lodestone_model::Code;
-use parking_lot::{Mutex, MutexGuard};
+
+use crate::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use crate::sync::timed::{Mutex, MutexGuard};
 
 /// How long a thread waits for the lock. Much longer than a healthy disk needs for a write under
 /// one lock, and about as long as clients wait for an answer.
@@ -49,7 +51,7 @@ const SHUTDOWN_LOCK_TIMEOUT: Duration = Duration::from_secs(10);
 pub enum Wait {
     /// For as long as clients wait for an answer.
     InTime,
-    /// Not at all: the thread serves connections. What would have to wait is refused with
+    /// Not at all: the thread serves connections. A call that would have to wait is refused with
     /// OVERLOADED, and the caller repeats it on a thread that may wait.
     Never,
 }

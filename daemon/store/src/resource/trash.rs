@@ -4,19 +4,19 @@
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
-use std::sync::Mutex;
 
 use lodestone_model::{ReduceId, ShuffleKey};
 
 use super::dirs::{HashedDirs, MergedFile};
 use super::incarnation::remove_data_dir;
 use super::{Resources, locked};
+use crate::sync::Mutex;
 
 /// Shuffles that wait at one place. The directory of a further one stays until the next daemon
 /// removes that of this one; its files in a merge directory stay until the application ends.
 const WAITING_MAX: usize = 65_536;
 
-/// What is deleted as one.
+/// Files that are deleted together.
 #[derive(Debug)]
 pub(crate) enum Garbage {
     /// The directory of a shuffle on one of our disks.

@@ -2,7 +2,7 @@
 //! An application: its attempt, its lease, its shuffles, its executors.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use lodestone_model::{
     AppAttempt, AppId, Code, GenerationId, Refusal, ShuffleId, ShuffleKey, ShuffleSpec,
@@ -13,6 +13,7 @@ use super::generation::{GENERATION_BYTES, Generation};
 use crate::resource::account::Account;
 use crate::resource::home::Home;
 use crate::resource::locked;
+use crate::sync::Mutex;
 
 /// Lease that registering a shuffle opens if there is none.
 pub(crate) const FIRST_LEASE_MS: u64 = 120_000;

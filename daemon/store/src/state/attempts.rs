@@ -2,7 +2,7 @@
 //! The map attempts of a generation.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, RwLock, RwLockReadGuard};
+use std::sync::Arc;
 
 use lodestone_model::{Code, MapId, MapIndex};
 
@@ -10,6 +10,7 @@ use super::attempt::Attempt;
 use crate::resource::account::Account;
 use crate::resource::timed_mutex::{ShutdownDeadline, TimedMutex, Wait};
 use crate::resource::{locked, reading, writing};
+use crate::sync::{Mutex, RwLock, RwLockReadGuard};
 
 /// Attempts of one generation. A map task is tried a few times; a number far beyond that is an
 /// error of the caller.

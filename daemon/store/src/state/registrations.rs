@@ -14,7 +14,6 @@
 use std::collections::HashSet;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
 use serde::{Deserialize, Serialize};
 
@@ -22,6 +21,7 @@ use super::executors::ExecutorInfo;
 use crate::fs::{Fs, Open, read_exact_at, write_all_at};
 use crate::resource::incarnation::{registration_file_name, registration_files};
 use crate::resource::timed_mutex::{TimedGuard, TimedMutex};
+use crate::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
 /// Size up to which the file grows before it is checked.
 const REWRITE_BYTES: u64 = 1024 * 1024;

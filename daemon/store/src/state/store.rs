@@ -3,9 +3,8 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::atomic::{AtomicBool, AtomicU64};
-use std::sync::{Arc, Mutex, RwLock};
 
 use lodestone_model::{AppAttempt, AppId, Code, Load, Refusal, ShuffleKey, State};
 
@@ -17,6 +16,8 @@ use crate::fs::Lock;
 use crate::resource::account::Account;
 use crate::resource::incarnation::Incarnation;
 use crate::resource::{Resources, locked, reading, writing};
+use crate::sync::atomic::{AtomicBool, AtomicU64};
+use crate::sync::{Mutex, RwLock};
 
 /// The merge store. Calls block, unless they say that they ask no disk.
 #[derive(Debug)]
@@ -35,6 +36,8 @@ pub struct Store {
     pub(crate) unfinished: Mutex<Vec<Removal>>,
     /// Nothing new is taken.
     pub(crate) draining: AtomicBool,
+    /// A drain begins, or is cancelled.
+    pub(crate) drain_turn: Mutex<()>,
     pub(crate) incarnation: Incarnation,
     /// A random number of this daemon; an incarnation may have had several daemons.
     pub(crate) process_number: u64,

@@ -221,7 +221,7 @@ fn a_write_that_hangs_in_the_handover_costs_no_shuffle_whose_data_is_on_disk() {
     let mut attempt = first.attempt(1, 100);
     attempt.push(&[(3, b"on disk")]);
     attempt.commit().unwrap();
-    first.store.write_some_out().unwrap();
+    first.write_step();
     // It comes first in the order of the shuffles. One partition goes to each disk.
     let in_memory = first.remote_shuffle(1);
     let segments = [header(3, b"in "), header(4, b"memory")];
@@ -268,7 +268,7 @@ fn a_write_that_fails_in_the_handover_costs_no_remote_shuffle_if_another_disk_is
         let mut attempt = first.attempt(1, 100);
         attempt.push(&[(3, b"on disk")]);
         attempt.commit().unwrap();
-        first.store.write_some_out().unwrap();
+        first.write_step();
         let others = [1, 2, 3].map(|number| first.remote_shuffle(number));
         first.fs.fault_at(nth, Fault::Torn(7, Errno::IO));
         first.store.hand_over();

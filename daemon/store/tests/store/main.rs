@@ -6,6 +6,7 @@
     reason = "a test that cannot go on must stop"
 )]
 
+mod attempt;
 mod concurrent;
 mod disk;
 mod foreign;

@@ -38,7 +38,7 @@ impl<'a> Other<'a> {
             ..batch(map, i64::from(map), &headers, bytes)
         };
         let codes = self.world.store.push_batch(&self.key, &batch).unwrap();
-        self.world.write_out_if_short();
+        self.world.write_out_as_called();
         codes[0]
     }
 }
@@ -78,7 +78,7 @@ fn memory_that_the_host_needs_back_goes_to_disk_and_nothing_is_lost() {
     }
     assert_eq!(world.data_bytes(DISK), 0);
     world.store.limit_memory(MIB);
-    world.write_out_if_short();
+    world.write_out_as_called();
     assert!(world.store.load().memory_used <= MIB);
     assert!(world.store.memory_held() <= MIB);
     for reduce in 30..60 {

@@ -138,7 +138,7 @@ fn segments_after_a_drop_are_found_wherever_they_go() {
     gone.abort();
     check();
     world.store.limit_memory(LITTLE_MEMORY);
-    world.write_out_if_short();
+    world.write_out_as_called();
     assert_eq!(world.data_bytes(DISK) as u64, 13 * MIB);
     check();
     // A second drop takes only segments that came later.

@@ -49,6 +49,6 @@ fn data_that_would_be_lost_when_the_daemon_ends_may_use_the_reserve() {
     );
     attempt.commit().unwrap();
     assert_eq!(world.load().state, State::DiskFull);
-    assert_eq!(world.store.write_some_out(), Ok(4));
+    assert_eq!(world.write_step(), 4);
     assert_eq!(world.fetch(3), b"kept");
 }

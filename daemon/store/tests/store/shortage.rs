@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::thread;
+use std::time::Duration;
 
 use lodestone_model::*;
 use lodestone_store::fs::fake::FakeFs;
@@ -81,7 +82,7 @@ fn while_one_disk_hangs_the_threads_of_the_others_free_memory() {
         for reduce in 0..SEGMENTS {
             assert_eq!(push(store, 0, reduce), Code::Ok);
         }
-        let start = |place| scope.spawn(move || store.write_out_when_short(place));
+        let start = |place| scope.spawn(move || store.write_out_when_called(place));
         // It comes first: else it might find that the others have freed enough.
         let mut threads = vec![start(0)];
         while world.fs.held_writes() == 0 {
@@ -92,7 +93,7 @@ fn while_one_disk_hangs_the_threads_of_the_others_free_memory() {
             thread::yield_now();
         }
         world.fs.release_writes();
-        store.end_shortages();
+        store.end_writing();
         threads
             .into_iter()
             .for_each(|thread| thread.join().unwrap());
@@ -147,4 +148,91 @@ fn a_push_that_takes_too_long_ends_and_its_repetition_goes_on_behind_it() {
     store
         .commit_map(&key(), MapIndex(0), MapId(1000), ledger)
         .unwrap();
+}
+
+/// Ends the threads that write out, also if an assertion fails before.
+struct End<'a>(&'a World);
+
+impl Drop for End<'_> {
+    fn drop(&mut self) {
+        self.0.fs.release_writes();
+        self.0.store.end_writing();
+    }
+}
+
+/// Calls the threads that write out until this is so.
+fn write_until(world: &World, reached: impl Fn() -> bool) {
+    for _ in 0..3_000 {
+        if reached() {
+            return;
+        }
+        world.store.call_to_write_out();
+        world.store.wait_until_written(Duration::from_millis(10));
+    }
+    panic!("{} bytes are left", world.store.unwritten_bytes());
+}
+
+/// The partition that is being written to the disk that hangs keeps its data. After a while the
+/// rest of the data of that disk goes to the other one.
+#[test]
+fn while_one_disk_hangs_a_drain_writes_out_the_data_of_the_others() {
+    const PARTITIONS: u32 = 8;
+    const EACH: u64 = 6;
+    let world = World::with(2, MIB).remote();
+    let mut attempt = world.attempt(0, 1000);
+    for reduce in 0..PARTITIONS {
+        attempt.push(&[(reduce, b"remote")]);
+    }
+    attempt.commit().unwrap();
+    let left = || world.store.unwritten_bytes();
+    world.fs.hold_writes_below(Path::new("/disk0"));
+    thread::scope(|scope| {
+        let _end = End(&world);
+        let store = &world.store;
+        store.begin_writing();
+        for place in 0..=store.disk_count() {
+            scope.spawn(move || store.write_out_when_called(place));
+        }
+        store.drain();
+        let half = EACH * u64::from(PARTITIONS / 2);
+        write_until(&world, || world.fs.held_writes() == 1 && left() == half);
+        assert!(!store.wait_until_written(Duration::ZERO));
+        world.clock.advance_ms(10_000);
+        write_until(&world, || left() == EACH);
+        assert_eq!(store.held_data().unwritten_bytes, EACH);
+        assert_eq!(store.held_data().bytes, EACH * u64::from(PARTITIONS));
+        world.fs.release_writes();
+        write_until(&world, || left() == 0);
+    });
+    for reduce in 0..PARTITIONS {
+        assert_eq!(world.fetch(reduce), b"remote");
+    }
+}
+
+/// More than a step, which nobody can write now.
+#[test]
+fn a_large_partition_on_a_disk_that_hangs_does_not_keep_the_others_in_memory() {
+    let world = World::with(2, 256 * MIB).remote();
+    let block = vec![7; MIB as usize];
+    let mut attempt = world.attempt(0, 1000);
+    let large = (STEP_BYTES / MIB) as u32 + 1;
+    for _ in 0..large {
+        attempt.push(&[(0, &block)]);
+    }
+    for reduce in 1..8 {
+        attempt.push(&[(reduce, b"remote")]);
+    }
+    world.fs.hold_writes_below(Path::new("/disk0"));
+    thread::scope(|scope| {
+        let _end = End(&world);
+        let store = &world.store;
+        store.begin_writing();
+        for place in 0..=store.disk_count() {
+            scope.spawn(move || store.write_out_when_called(place));
+        }
+        store.drain();
+        write_until(&world, || world.fs.held_writes() == 1);
+        world.clock.advance_ms(10_000);
+        write_until(&world, || store.unwritten_bytes() == u64::from(large) * MIB);
+    });
 }

@@ -26,10 +26,10 @@ fn a_step_takes_the_largest_tails_and_later_segments_are_not_written_in_crumbs()
     push_mib(&world, 2, 2, 30);
     push_mib(&world, 3, 3, 2);
     assert_eq!(world.store.unwritten_bytes(), 82 * MIB + 5);
-    assert_eq!(world.store.write_some_out(), Ok(80 * MIB), "until a step");
+    assert_eq!(world.write_step(), 80 * MIB, "until a step");
     assert_eq!(world.store.unwritten_bytes(), 2 * MIB + 5);
-    assert_eq!(world.store.write_some_out(), Ok(2 * MIB + 5));
-    assert_eq!(world.store.write_some_out(), Ok(0), "there is none left");
+    assert_eq!(world.write_step(), 2 * MIB + 5);
+    assert_eq!(world.write_step(), 0, "there is none left");
 }
 
 #[test]
@@ -44,7 +44,7 @@ fn a_store_that_writes_out_takes_new_shuffles_and_leaves_merged_ones_in_memory()
     let headers = [header(0, b"merged")];
     let pushed = batch(0, 1, &headers, b"merged");
     world.store.push_batch(&merged, &pushed).unwrap();
-    assert_eq!(world.store.write_some_out(), Ok(MIB));
+    assert_eq!(world.write_step(), MIB);
     assert_eq!(world.data_bytes(DISK) as u64, MIB, "it has originals");
     assert_eq!(world.load().state, State::Serving);
     let new = ShuffleKey {
@@ -61,7 +61,7 @@ fn segments_that_no_disk_takes_stay_in_memory_and_are_read_from_there() {
     attempt.push(&[(3, b"kept")]);
     attempt.commit().unwrap();
     world.fs.break_dir(DISK.as_ref(), Errno::NOSPC);
-    assert_eq!(world.store.write_some_out(), Err(Code::DiskFull));
+    assert_eq!(world.write_step(), 0);
     assert_eq!(world.store.unwritten_bytes(), 4);
     assert_eq!(world.fetch(3), b"kept");
 }
@@ -75,7 +75,7 @@ fn a_shuffle_that_is_removed_in_the_middle_of_a_step_leaves_no_file() {
     }
     world.fs.hold_writes();
     thread::scope(|scope| {
-        let step = scope.spawn(|| world.store.write_some_out());
+        let step = scope.spawn(|| world.write_step());
         while world.fs.held_writes() == 0 {
             thread::yield_now();
         }
@@ -87,7 +87,7 @@ fn a_shuffle_that_is_removed_in_the_middle_of_a_step_leaves_no_file() {
         // The shuffle is unknown, whether its files are gone or not.
         assert!(world.store.check_readable(&key()).is_err());
         world.fs.release_writes();
-        step.join().unwrap().unwrap();
+        step.join().unwrap();
     });
     assert!(world.data_files(DISK).is_empty());
     assert_eq!(world.store.unwritten_bytes(), 0);
@@ -105,7 +105,7 @@ fn segments_written_in_steps_while_memory_is_short_are_read_exactly() {
     thread::scope(|scope| {
         let writer = scope.spawn(|| {
             while !pushed.load(SeqCst) {
-                world.store.write_some_out().unwrap();
+                world.write_step();
             }
         });
         let pushers: Vec<_> = (0..MAPS)

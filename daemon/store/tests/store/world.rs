@@ -84,11 +84,22 @@ impl World {
         }
     }
 
-    /// What the threads of the places do when memory is short.
-    pub(crate) fn write_out_if_short(&self) {
+    /// What the threads of the places do when they are called: memory is short, or the store is
+    /// drained.
+    pub(crate) fn write_out_as_called(&self) {
         (0..=self.store.disk_count()).for_each(|place| {
             self.store.write_out_as_called(place);
         });
+    }
+
+    /// What the threads of the places do when they are called to write out all data of remote
+    /// shuffles: a step each. Returns how many bytes left memory.
+    pub(crate) fn write_step(&self) -> u64 {
+        self.store.call_to_write_out();
+        let places = 0..=self.store.disk_count();
+        places
+            .map(|place| self.store.write_out_as_called(place))
+            .sum()
     }
 
     /// The daemon's regular work, beside leases.
@@ -141,7 +152,7 @@ impl World {
             ..batch(map, map_id, &segments, &body)
         };
         let codes = self.store.push_batch(&key(), &batch).unwrap();
-        self.write_out_if_short();
+        self.write_out_as_called();
         assert_eq!(codes.len(), 1);
         if codes[0] == Code::Ok {
             let mut all = self.acknowledged.lock().unwrap();

@@ -2,9 +2,10 @@
 //! Holds writes back until a test releases them, like a disk that hangs.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Condvar, Mutex, PoisonError};
+use std::sync::PoisonError;
 
 use super::{FakeFs, locked};
+use crate::sync::{Condvar, Mutex};
 
 /// Where writes wait while the gate is closed. They do not wait under the lock of the filesystem:
 /// while a write hangs, tests look at files, and the store writes to other disks.

@@ -9,11 +9,12 @@ mod joined;
 use std::collections::{BTreeMap, HashSet};
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 
 pub use rustix::io::Errno;
 
 use super::{Access, Dir, Entry, File, Fs, Kind, Lock, Open, Space};
+use crate::sync::{Mutex, MutexGuard};
 
 pub use joined::JoinedDir;
 
