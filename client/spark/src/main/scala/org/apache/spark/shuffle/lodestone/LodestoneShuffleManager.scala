@@ -213,8 +213,9 @@ private[spark] object LodestoneShuffleManager {
     private val disk = new DiskSpeed(() => DiskProbe.readMicros(localDirs))
     private val buffers =
       new SegmentBuffers(settings.pushBatchSizeBytes.toInt, settings.pushMemoryBytes)
-    val pusher = new BlockPusher(settings, client, driver, buffers, () => disk.readMicros())
     private val plans = new PlanCache(driver)
+    val pusher =
+      new BlockPusher(settings, client, driver, plans, buffers, () => disk.readMicros())
     val reads = new MergedReads(client, driver, plans, local.written)
     private val retryPolicy = RetryPolicy.of(settings, client)
     val writes = new RemoteWrites(settings, client, driver, plans, buffers, retryPolicy)

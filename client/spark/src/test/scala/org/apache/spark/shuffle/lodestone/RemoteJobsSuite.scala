@@ -24,7 +24,8 @@ import org.apache.spark.rdd.{RDD, ShuffledRDD}
 import org.apache.spark.scheduler.{MapStatus, SparkListener, SparkListenerTaskEnd, TaskInfo}
 import org.apache.spark.shuffle.lodestone.executor.fetch.{MapRangeRDD, ReadRange}
 import org.apache.spark.shuffle.lodestone.executor.fetch.UnopenedChunkCodec
-import org.apache.spark.shuffle.lodestone.plan.{DriverMessage, LodestoneHandle, OutputsLost, Reason}
+import org.apache.spark.shuffle.lodestone.plan.{DriverMessage, LodestoneHandle, LostAt, OutputsLost}
+import org.apache.spark.shuffle.lodestone.plan.Reason
 import org.apache.spark.shuffle.lodestone.plan.{RemoteOutput, RemotePart, ShuffleGeneration}
 import org.apache.spark.shuffle.lodestone.transport.{RequestTimer, ServiceClient}
 import org.apache.spark.shuffle.lodestone.wire.{Application, Crc32c, Segment, Status}
@@ -423,7 +424,7 @@ final class RemoteJobsSuite {
       rows.count()
       val env = SparkEnv.get
       val driver = RpcUtils.makeDriverRef(DriverMessage.Endpoint, env.conf, env.rpcEnv)
-      val lost = OutputsLost(shuffle, 0, Nil, Reason.OutputLost, "driver", -1, 0)
+      val lost = OutputsLost(shuffle, 0, LostAt(Nil, Reason.OutputLost), "driver", -1, 0)
       assertTrue(driver.askSync[Boolean](lost))
       rows.count()
       // Like an attempt that commits just when the driver ends its generation.

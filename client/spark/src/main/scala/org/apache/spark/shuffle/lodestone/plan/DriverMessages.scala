@@ -203,32 +203,40 @@ private[spark] final case class ServiceTrouble(
     extends Serializable
 
 /**
- * Reports that a task of this executor cannot read map outputs of this generation, because of these
- * services. The answer is true if the outputs are lost; Spark has forgotten them then. It is false
- * if the driver finds them, so that another executor may be able to read them.
+ * Services that do not have what was pushed to them, as a task found.
  *
- * @param taskId
- *   Spark's id of the task attempt, which the driver kills if the outputs exist
  * @param missing
  *   a block that these services do not show, though they show others
  * @param damaged
  *   a segment that came from them with other bytes than the map tasks wrote, or did not come
  * @param unread
  *   the chunk with that segment, if the service refused to send it
+ */
+private[spark] final case class LostAt(
+    services: Seq[ServiceLocation],
+    reason: Reason,
+    missing: Option[MissingBlock] = None,
+    damaged: Option[DamagedSegment] = None,
+    unread: Option[UnreadChunk] = None)
+    extends Serializable
+
+/**
+ * Reports that a task of this executor cannot read map outputs of this generation. The answer is
+ * true if the outputs are lost; Spark has forgotten them then. It is false if the driver finds
+ * them, so that another executor may be able to read them.
+ *
+ * @param taskId
+ *   Spark's id of the task attempt, which the driver kills if the outputs exist
  * @param isOfBarrier
  *   true for a barrier stage, of which Spark runs all tasks again
  */
 private[spark] final case class OutputsLost(
     shuffleId: Int,
     generation: Int,
-    services: Seq[ServiceLocation],
-    reason: Reason,
+    lost: LostAt,
     executorId: String,
     taskId: Long,
     reduceId: Int,
-    missing: Option[MissingBlock] = None,
-    damaged: Option[DamagedSegment] = None,
-    unread: Option[UnreadChunk] = None,
     isOfBarrier: Boolean = false)
     extends Question[Boolean]
 

@@ -14,31 +14,21 @@ private[lodestone] object ShuffleEligibility {
   def obstacle(conf: SparkConf, dependency: ShuffleDependency[_, _, _]): Option[Reason] =
     remoteObstacle(conf)
       .orElse(concatenationObstacle(conf, dependency))
-      .orElse {
-        if (dependency.rdd.isBarrier()) {
-          Some(Reason.BarrierStage)
-        } else if (dependency.rdd.getNumPartitions <= 1) {
-          Some(Reason.SingleMap)
-        } else if (dependency.partitioner.numPartitions == 0) {
-          Some(Reason.NoPartitions)
-        } else {
-          None
-        }
-      }
+      .orElse(firstOf(
+        Reason.BarrierStage -> dependency.rdd.isBarrier(),
+        Reason.SingleMap -> (dependency.rdd.getNumPartitions <= 1),
+        Reason.NoPartitions -> (dependency.partitioner.numPartitions == 0)))
 
   /** Returns the reason why several blocks in a row cannot be read as one stream. */
   def concatenationObstacle(
       conf: SparkConf,
       dependency: ShuffleDependency[_, _, _]): Option[Reason] =
-    if (conf.getBoolean("spark.io.encryption.enabled", false)) {
-      Some(Reason.IoEncryption)
-    } else if (!dependency.serializer.supportsRelocationOfSerializedObjects) {
-      Some(Reason.SerializerNotRelocatable)
-    } else if (conf.getBoolean("spark.shuffle.compress", true) && !codecConcatenates(conf)) {
-      Some(Reason.CodecNotConcatenable)
-    } else {
-      None
-    }
+    firstOf(
+      Reason.IoEncryption -> conf.getBoolean("spark.io.encryption.enabled", false),
+      Reason.SerializerNotRelocatable ->
+        !dependency.serializer.supportsRelocationOfSerializedObjects,
+      Reason.CodecNotConcatenable ->
+        (conf.getBoolean("spark.shuffle.compress", true) && !codecConcatenates(conf)))
 
   /**
    * True if a map output has the bytes that its writer wrote. Other plugins for shuffle IO may
@@ -54,22 +44,18 @@ private[lodestone] object ShuffleEligibility {
 
   /** Returns the reason why the shuffles of this application cannot be remote. */
   def remoteObstacle(conf: SparkConf): Option[Reason] =
-    if (conf.getBoolean("spark.authenticate", false)) {
-      Some(Reason.Authentication)
-    } else if (conf.getBoolean("spark.ssl.rpc.enabled", false)) {
+    firstOf(
+      Reason.Authentication -> conf.getBoolean("spark.authenticate", false),
       // Since Spark 4. Lodestone does not send in the clear what Spark would encrypt.
-      Some(Reason.RpcEncryption)
-    } else if (conf.getBoolean("spark.shuffle.push.enabled", false)) {
-      Some(Reason.SparkPush)
-    } else if (!hasLocalDiskIo(conf)) {
-      Some(Reason.CustomShuffleIo)
-    } else if (hasOldMapIds(conf)) {
+      Reason.RpcEncryption -> conf.getBoolean("spark.ssl.rpc.enabled", false),
+      Reason.SparkPush -> conf.getBoolean("spark.shuffle.push.enabled", false),
+      Reason.CustomShuffleIo -> !hasLocalDiskIo(conf),
       // Then the map id is the map index. Readers compare map ids, so a map attempt that Spark has
       // replaced would look like the attempt that replaced it.
-      Some(Reason.OldFetchProtocol)
-    } else {
-      None
-    }
+      Reason.OldFetchProtocol -> hasOldMapIds(conf))
+
+  private def firstOf(obstacles: (Reason, Boolean)*): Option[Reason] =
+    obstacles.collectFirst { case (reason, true) => reason }
 
   private def codecConcatenates(conf: SparkConf): Boolean =
     CompressionCodec.supportsConcatenationOfSerializedStreams(CompressionCodec.createCodec(conf))

@@ -84,7 +84,7 @@ private[transport] final class Deadlines(
 
     private def look(): Unit = {
       val ended = Deadlines.this.synchronized {
-        val over = if (timer.isDefined) verdict() else None
+        val over = if (timer.isDefined) failureIfOver() else None
         over.map { failure =>
           val late = if (isSilence(failure)) pulses(service).open.toList else List(this)
           late.foreach(_.disarm())
@@ -101,7 +101,7 @@ private[transport] final class Deadlines(
       FailureClass.of(failure) == FailureClass.Silence
 
     /** Returns the failure, or None if there is still time: then the timer is set once more. */
-    private def verdict(): Option[IOException] = {
+    private def failureIfOver(): Option[IOException] = {
       val nowNs = nanoClock()
       // This JVM was stopped for a while: the answer may be there, and not yet read.
       if (nowNs - dueNs > StandstillNs) startNs = nowNs

@@ -13,7 +13,7 @@ import org.apache.spark.shuffle.lodestone.plan.ServiceLocation
  * Retries requests to a service that no other service can replace. A request that fails for a
  * transient cause is sent again, until it succeeds, is refused for good, or the time is over. So a
  * request waits for a service that restarts after it has written out its data, and for one at its
- * limit, but not for a drained service, which does not come back. The time counts from the begin of
+ * limit, but not for a drained service, which does not come back. The time counts from the start of
  * the request, or from the first failure of a service that is silent or cannot be reached, for all
  * requests together, if that was earlier: after one task has waited, the next one fails at once.
  */

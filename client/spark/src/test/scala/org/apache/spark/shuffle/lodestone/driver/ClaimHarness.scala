@@ -8,8 +8,9 @@ import org.apache.spark.{MapOutputTrackerMaster, SparkEnv}
 import org.apache.spark.rpc.{RpcEndpoint, RpcEnv}
 import org.apache.spark.scheduler.MapStatus
 import org.apache.spark.shuffle.lodestone.driver.ScriptedService._
-import org.apache.spark.shuffle.lodestone.plan.{DamagedSegment, GetPlan, MissingBlock, OutputsLost}
-import org.apache.spark.shuffle.lodestone.plan.{PlanAnswer, Reason, RemoteOutput, RemotePart}
+import org.apache.spark.shuffle.lodestone.plan.{DamagedSegment, GetPlan, LostAt, MissingBlock}
+import org.apache.spark.shuffle.lodestone.plan.{OutputsLost, PlanAnswer, Reason, RemoteOutput}
+import org.apache.spark.shuffle.lodestone.plan.RemotePart
 import org.apache.spark.shuffle.lodestone.plan.{ServiceLocation, ShufflePlan, UnreadChunk}
 import org.apache.spark.shuffle.lodestone.wire.{BlockSequence, LaidRun, LaidSegment}
 import org.apache.spark.shuffle.lodestone.wire.{PartitionLayout, SegmentLayoutReply, Status}
@@ -78,14 +79,10 @@ private[driver] abstract class ClaimHarness extends DriverHarness {
     val claim = OutputsLost(
       shuffleId,
       plan.generation,
-      services,
-      why,
+      LostAt(services, why, missing, damaged, unread),
       executorId,
       taskId,
-      reduceId,
-      missing,
-      damaged,
-      unread)
+      reduceId)
     await(ask[Boolean](claim))
   }
 

@@ -8,7 +8,8 @@ import org.junit.jupiter.api.Test
 
 import org.apache.spark.TaskContext
 import org.apache.spark.shuffle.lodestone.driver.ScriptedService._
-import org.apache.spark.shuffle.lodestone.plan.{MissingBlock, OutputsLost, Reason, ShufflePlan}
+import org.apache.spark.shuffle.lodestone.plan.{LostAt, MissingBlock, OutputsLost, Reason}
+import org.apache.spark.shuffle.lodestone.plan.ShufflePlan
 import org.apache.spark.shuffle.lodestone.wire.{BlockSequence, LaidSegment, MapRange, Refused}
 import org.apache.spark.shuffle.lodestone.wire.{SegmentLayout, Status}
 
@@ -36,8 +37,7 @@ final class LossClaimsSuite extends ClaimHarness {
     val claim = OutputsLost(
       shuffleId,
       plan.generation,
-      at,
-      Reason.ChunkFetchFailed,
+      LostAt(at, Reason.ChunkFetchFailed),
       "reader-1",
       NoTask,
       reduceId = 42,
@@ -229,8 +229,7 @@ final class LossClaimsSuite extends ClaimHarness {
         OutputsLost(
           shuffleId,
           plan.generation,
-          at,
-          Reason.LayoutFailed,
+          LostAt(at, Reason.LayoutFailed),
           "reader-1",
           NoTask,
           42))

@@ -11,7 +11,8 @@ import org.apache.spark.network.shuffle.protocol.RemoveShuffleMerge
 import org.apache.spark.scheduler.MapStatus
 import org.apache.spark.shuffle.lodestone.LogCapture
 import org.apache.spark.shuffle.lodestone.driver.ScriptedService._
-import org.apache.spark.shuffle.lodestone.plan.{GetPlan, NoPlan, OutputsLost, PlanAnswer, Reason}
+import org.apache.spark.shuffle.lodestone.plan.{GetPlan, LostAt, NoPlan, OutputsLost, PlanAnswer}
+import org.apache.spark.shuffle.lodestone.plan.Reason
 import org.apache.spark.shuffle.lodestone.plan.{RemoteOutput, RemotePart, ServiceLocation}
 import org.apache.spark.shuffle.lodestone.plan.{ServiceTrouble, ShuffleGeneration, ShufflePlan}
 import org.apache.spark.shuffle.lodestone.wire.{Done, LeaseReply, Load, Refused, RegisterShuffle}
@@ -213,7 +214,7 @@ class PlanVersionsSuite extends DriverHarness {
       (0 to 1).foreach(i => outputs.registerMapOutput(7, i, statusAt(location, i)))
       assertEquals(2, outputs.getNumAvailableOutputs(7))
       val gone = plan.versions.head.head
-      val lost = OutputsLost(7, 0, Seq(gone), Reason.FetchRestarted, "driver", -1, 0)
+      val lost = OutputsLost(7, 0, LostAt(Seq(gone), Reason.FetchRestarted), "driver", -1, 0)
       assertTrue(await(ask[Boolean](lost)))
       assertEquals(0, outputs.getNumAvailableOutputs(7))
       // A second task has found the same.
@@ -242,8 +243,7 @@ class PlanVersionsSuite extends DriverHarness {
       assertTrue(await(ask[Boolean](OutputsLost(
         7,
         0,
-        Nil,
-        Reason.OutputLost,
+        LostAt(Nil, Reason.OutputLost),
         "driver",
         -1,
         0))))

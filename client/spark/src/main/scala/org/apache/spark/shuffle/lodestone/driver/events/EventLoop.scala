@@ -78,7 +78,7 @@ private[driver] final class EventLoop(clockNs: () => Long = () => System.nanoTim
     } catch {
       // Only a bug of the driver arrives here. It must not stop the loop, because shuffles do not
       // depend on each other. Tasks without an answer take originals, or fail in mode remote, after
-      // a limited wait: they take no silence for an answer, so no row is lost or doubled.
+      // a limited wait. A missing answer never counts as an answer: no row is lost or doubled.
       case NonFatal(bug) =>
         log.error("A bug: an event of the driver failed, and a shuffle may get no answer", bug)
     }

@@ -43,32 +43,33 @@ private[driver] final class LossClaims(
    * half times the driver's time-out for a service, plus one second for the number of executors.
    */
   def judge(shuffle: Shuffle, claim: OutputsLost, isWholeAt: Set[ServiceLocation] => Boolean)(
-      verdict: Verdict => Unit): Unit = {
+      outcome: Outcome => Unit): Unit = {
     val id = shuffle.id
-    if (WrongRecords.contains(claim.reason)) {
-      complain(id, claim, verdict)
-    } else if (claim.services.isEmpty || !isDoubtful(claim)) {
-      verdict(Lost(claim.services))
+    if (WrongRecords.contains(claim.lost.reason)) {
+      complain(id, claim, outcome)
+    } else if (claim.lost.services.isEmpty || !isDoubtful(claim)) {
+      outcome(Lost(claim.lost.services))
     } else {
       val about = aboutOf(claim)
       val answers = Future.traverse(askedFor(shuffle, claim)) { service =>
         // Only the service that refused the chunk has its segments in these slots.
-        val ofOne = claim.unread.filter(_ => claim.services.contains(service)).map(OfChunk)
+        val ofOne =
+          claim.lost.unread.filter(_ => claim.lost.services.contains(service)).map(OfChunk)
         shown(service, id, ofOne.getOrElse(about)).map(service -> _)
       }
       answers.foreach { all =>
         val lost = lostAt(claim, about, all, gone => isWholeAt(shuffle.services -- gone))
         // Complaints about a generation without readers would stay.
-        if (lost.nonEmpty || shuffle.removed || shuffle.id != id) verdict(Lost(lost))
-        else complain(id, claim, verdict)
+        if (lost.nonEmpty || shuffle.removed || shuffle.id != id) outcome(Lost(lost))
+        else complain(id, claim, outcome)
       }
     }
   }
 
   /** A damaged segment may have a replica that the task could not get. */
   private def askedFor(shuffle: Shuffle, claim: OutputsLost): Seq[ServiceLocation] = {
-    val others = claim.damaged.toSeq.flatMap(segment => shuffle.servicesOf(segment.reduceId))
-    (claim.services ++ others).distinct
+    val others = claim.lost.damaged.toSeq.flatMap(segment => shuffle.servicesOf(segment.reduceId))
+    (claim.lost.services ++ others).distinct
   }
 
   /** Returns the services that the next generation must avoid, or none if nothing is lost. */
@@ -78,9 +79,10 @@ private[driver] final class LossClaims(
       answers: Seq[(ServiceLocation, Shown)],
       isWholeWithout: Set[ServiceLocation] => Boolean): Seq[ServiceLocation] = {
     val shown = answers.map(_._2)
-    val gone = answers.collect { case (service, NotShown) => service }.intersect(claim.services)
+    val gone =
+      answers.collect { case (service, NotShown) => service }.intersect(claim.lost.services)
     about match {
-      case OfBlock(block) => if (isWhole(block, shown)) Nil else claim.services
+      case OfBlock(block) => if (isWhole(block, shown)) Nil else claim.lost.services
       case BytesOf(_) | OfChunk(_) =>
         val damaged = answers.collect { case (service, Damaged) => service }
         if (shown.contains(Known)) Nil else damaged ++ gone
@@ -89,10 +91,10 @@ private[driver] final class LossClaims(
   }
 
   private def isDoubtful(claim: OutputsLost): Boolean =
-    Doubtful.contains(claim.reason) || claim.damaged.isDefined
+    Doubtful.contains(claim.lost.reason) || claim.lost.damaged.isDefined
 
   private def aboutOf(claim: OutputsLost): About =
-    claim.damaged.map(BytesOf).orElse(claim.missing.map(OfBlock)).getOrElse(OfShuffle)
+    claim.lost.damaged.map(BytesOf).orElse(claim.lost.missing.map(OfBlock)).getOrElse(OfShuffle)
 
   /**
    * True if all segments of the block exist, at one service or at several. A service without time
@@ -110,28 +112,28 @@ private[driver] final class LossClaims(
   }
 
   /**
-   * Handles a claim of which the driver cannot see that anything is lost. Spark lets a barrier
-   * stage fail only a few times, for any reason, and then ends the job. So its readers do not try
+   * Handles a claim for which the driver finds nothing that is lost. Spark lets a barrier stage
+   * fail only a few times, for any reason, and then ends the job. So its readers do not try
    * another executor.
    */
   private def complain(
       id: ShuffleGeneration,
       claim: OutputsLost,
-      verdict: Verdict => Unit): Unit = {
+      outcome: Outcome => Unit): Unit = {
     val ofShuffle = complaints.getOrElseUpdate(id, new Complaints)
-    claim.services.foreach(ofShuffle.add(_, claim.executorId))
-    val isProved = WrongRecords.contains(claim.reason) &&
+    claim.lost.services.foreach(ofShuffle.add(_, claim.executorId))
+    val isProved = WrongRecords.contains(claim.lost.reason) &&
       ofShuffle.isProvedBy(claim.executorId, claim.reduceId)
     executorCount().onComplete { running =>
       val most = running.toOption.toSeq.flatMap { count =>
-        claim.services.filter(ofShuffle.executorsThatMiss(_) * 2 > count)
+        claim.lost.services.filter(ofShuffle.executorsThatMiss(_) * 2 > count)
       }
       val isAlone = running.toOption.exists(_ <= 1)
       val rounds = ofShuffle.roundsOf(claim.executorId)
-      if (most.nonEmpty) verdict(Lost(most))
+      if (most.nonEmpty) outcome(Lost(most))
       else if (isProved || isAlone || claim.isOfBarrier ||
-        rounds.areOver(claim.reduceId, loop.nowMs)) verdict(Lost(claim.services))
-      else await(rounds, claim, verdict)
+        rounds.areOver(claim.reduceId, loop.nowMs)) outcome(Lost(claim.lost.services))
+      else await(rounds, claim, outcome)
     }
   }
 
@@ -139,12 +141,13 @@ private[driver] final class LossClaims(
    * Delays the answer, so that the task keeps its core and another executor takes the next attempt.
    * All complaints of one executor meanwhile are one round.
    */
-  private def await(rounds: Rounds, claim: OutputsLost, verdict: Verdict => Unit): Unit =
-    if (rounds.join(claim.reduceId, loop.nowMs, verdict)) {
-      val where = claim.services.map(one => s" at ${one.hostPort}").mkString(",")
+  private def await(rounds: Rounds, claim: OutputsLost, outcome: Outcome => Unit): Unit =
+    if (rounds.join(claim.reduceId, loop.nowMs, outcome)) {
+      val where = claim.lost.services.map(one => s" at ${one.hostPort}").mkString(",")
       log.warn(
         s"Executor ${claim.executorId} cannot read shuffle ${claim.shuffleId}$where " +
-          s"(${claim.reason}). As far as the driver knows the data exists: the task is run again")
+          s"(${claim.lost.reason}). As far as the driver knows the data exists: the task is run " +
+          "again")
       val pauseMs = math.min(FirstPauseMs << math.min(rounds.count, MostDoublings), LongestPauseMs)
       loop.later(math.min(pauseMs, conf.requestTimeoutMs / 2))(rounds.leave().foreach(_(There)))
     }
@@ -152,13 +155,13 @@ private[driver] final class LossClaims(
 
 private[driver] object LossClaims {
 
-  sealed trait Verdict
+  sealed trait Outcome
 
   /** Outputs that only these services have are lost. */
-  final case class Lost(at: Seq[ServiceLocation]) extends Verdict
+  final case class Lost(at: Seq[ServiceLocation]) extends Outcome
 
   /** The outputs exist. Another executor may be able to read them. */
-  case object There extends Verdict
+  case object There extends Outcome
 
   /** The reasons that an executor in trouble may give, or that are about one service only. */
   private val Doubtful: Set[Reason] = Set(
@@ -227,7 +230,7 @@ private[driver] object LossClaims {
   private final class Rounds {
     private val partitions = mutable.HashMap.empty[Int, Trouble]
     private var begun = 0
-    private var waiting: List[Verdict => Unit] = Nil
+    private var waiting: List[Outcome => Unit] = Nil
 
     def count: Int = begun
 
@@ -238,15 +241,15 @@ private[driver] object LossClaims {
       }
 
     /** Returns true if this begins a round. */
-    def join(reduceId: Int, nowMs: Long, verdict: Verdict => Unit): Boolean = {
+    def join(reduceId: Int, nowMs: Long, outcome: Outcome => Unit): Boolean = {
       partitions.getOrElseUpdate(reduceId, new Trouble(nowMs)).rounds += 1
       val begins = waiting.isEmpty
       if (begins) begun += 1
-      waiting ::= verdict
+      waiting ::= outcome
       begins
     }
 
-    def leave(): List[Verdict => Unit] = {
+    def leave(): List[Outcome => Unit] = {
       val all = waiting
       waiting = Nil
       all

@@ -35,8 +35,8 @@ private[driver] final class LostOutputs(
         reply(true)
       case Some(shuffle) =>
         val id = shuffle.id
-        claims.judge(shuffle, message, isWholeAt(shuffle, _)) { verdict =>
-          val forgotten = conclude(shuffle, id, message.reason, verdict)
+        claims.judge(shuffle, message, isWholeAt(shuffle, _)) { outcome =>
+          val forgotten = conclude(shuffle, id, message.lost.reason, outcome)
           reply(forgotten)
           if (!forgotten) {
             killTask(message.taskId, s"executor ${message.executorId} cannot read shuffle $id")
@@ -52,7 +52,7 @@ private[driver] final class LostOutputs(
       shuffle: Shuffle,
       id: ShuffleGeneration,
       reason: Reason,
-      verdict: LossClaims.Verdict): Boolean = verdict match {
+      outcome: LossClaims.Outcome): Boolean = outcome match {
     case _ if shuffle.removed => true
     case _ if shuffle.id != id =>
       forgetEarlier(shuffle)

@@ -26,14 +26,12 @@ private[driver] final class MergeChoice(conf: LodestoneConf) {
 
   /** Decides by the numbers of maps and partitions alone, before the first task has run. */
   def obstacle(numMaps: Int, numPartitions: Int): Option[Reason] =
-    if (conf.mode == Mode.Auto && numMaps.toLong * numPartitions < leastBlocks) {
-      Some(Reason.FewBlocks)
-    } else {
-      None
+    Some(Reason.FewBlocks).filter { _ =>
+      conf.mode == Mode.Auto && numMaps.toLong * numPartitions < leastBlocks
     }
 
   /** Decides by the first map outputs, which stand for all. */
-  def apply(numMaps: Int, sample: MapSample): Verdict = conf.mode match {
+  def apply(numMaps: Int, sample: MapSample): Decision = conf.mode match {
     case Mode.Merge | Mode.Remote => Merge(conf.pushMaxBlockSizeBytes)
     case Mode.Auto =>
       val MergeLimits(least, largest) = limitsOf(sample)
@@ -66,13 +64,13 @@ private[driver] final class MergeChoice(conf: LodestoneConf) {
 
 private[driver] object MergeChoice {
 
-  sealed trait Verdict
+  sealed trait Decision
 
   /** Blocks up to this size are pushed. */
-  final case class Merge(maxBlockBytes: Long) extends Verdict
+  final case class Merge(maxBlockBytes: Long) extends Decision
 
   /** The shuffle is left to Spark, until a later sample says otherwise. */
-  final case class Leave(reason: Reason) extends Verdict
+  final case class Leave(reason: Reason) extends Decision
 
   /** Fewer blocks gain at most a quarter of a second, at 12 to 25 us of a core for each. */
   val MinBlocks = 10000L

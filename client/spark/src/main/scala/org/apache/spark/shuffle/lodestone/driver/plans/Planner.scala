@@ -50,9 +50,9 @@ private[driver] final class Planner(
 
   /** Decides by the first map outputs whether merging gains. */
   private def weigh(shuffle: Shuffle, sample: MapSample, reply: SharedReply.Reply): Unit = {
-    val verdict = choice(shuffle.numMaps, sample)
+    val decision = choice(shuffle.numMaps, sample)
     report.chose(shuffle.id, sample, choice.limits(sample))
-    verdict match {
+    decision match {
       case MergeChoice.Leave(reason) =>
         shuffle.leaveForNow(reason)
         reply(NoPlan(reason, forNow = true))

@@ -49,14 +49,14 @@ private[driver] final class ServiceDirectory(
 
   private implicit val events: ExecutionContext = loop.context
   private val services = mutable.LinkedHashMap.empty[HostPort, Service]
-  private val settling = mutable.LinkedHashSet.empty[Settling]
+  private val settling = mutable.LinkedHashSet.empty[EnoughAnswers]
 
   /** Calls back once with the services that serve, in a fixed order. */
   def live(found: Seq[Service] => Unit): Unit = source.addresses { addresses =>
     val candidates = addresses.distinct.take(MaxServices).map(known)
     forgetOthers(candidates)
     candidates.filter(isDue).foreach(hello)
-    new Settling(candidates, found).look()
+    settle(candidates, found)
   }
 
   /** Connects to a service before it is needed: a daemon without connections may end. */
@@ -143,30 +143,21 @@ private[driver] final class ServiceDirectory(
     }
   }
 
-  /** Waits until every candidate has answered, or until some have and the others are slow. */
-  private final class Settling(candidates: Seq[Service], found: Seq[Service] => Unit) {
-    private var waitsForAll = true
-    settling += this
-    loop.later(GraceMs) {
-      waitsForAll = false
-      look()
-    }
-
-    def look(): Unit = if (settling.contains(this)) {
-      val serving = candidates.filter(s => s.state == Service.Serving && !s.asking)
-      if (candidates.forall(!_.asking) || (!waitsForAll && serving.nonEmpty)) {
-        settling -= this
+  private def settle(candidates: Seq[Service], found: Seq[Service] => Unit): Unit = {
+    def serving = candidates.filter(s => s.state == Service.Serving && !s.asking)
+    def haveAllAnswered = candidates.forall(!_.asking)
+    lazy val answers: EnoughAnswers =
+      new EnoughAnswers(loop, () => haveAllAnswered, () => serving.nonEmpty)({
+        settling -= answers
         found(serving)
-      }
-    }
+      })
+    settling += answers
+    answers.look()
   }
 }
 
 private[driver] object ServiceDirectory {
   private val TrustMs = 10000L
-
-  /** The time for the others after some services have answered. */
-  private val GraceMs = 1000L
 
   /**
    * After so many failures in a row an embedded address is forgotten. It can be announced again.

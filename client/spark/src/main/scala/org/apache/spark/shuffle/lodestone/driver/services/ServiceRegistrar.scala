@@ -27,8 +27,6 @@ private[driver] final class ServiceRegistrar(
     leases: LeaseKeeper,
     client: ServiceClient,
     loop: EventLoop) extends Logged {
-  import ServiceRegistrar._
-
   private implicit val events: ExecutionContext = loop.context
 
   /**
@@ -44,66 +42,31 @@ private[driver] final class ServiceRegistrar(
       shuffle: Registration,
       chosen: Seq[Service],
       known: Set[ServiceLocation] = Set.empty)(late: ServiceLocation => Unit)(
-      registered: Seq[ServiceLocation] => Unit): Unit =
-    new Round(shuffle, chosen, known, late, registered).start()
-
-  private final class Round(
-      shuffle: Registration,
-      chosen: Seq[Service],
-      known: Set[ServiceLocation],
-      late: ServiceLocation => Unit,
-      registered: Seq[ServiceLocation] => Unit) {
-    private val (old, fresh) = chosen.partition(service => known.contains(service.location))
-    private val accepted = mutable.HashMap.empty[Service, ServiceLocation]
-    private var unanswered = fresh.size
-    private var waitsForAll = true
-    private var over = false
-
-    def start(): Unit = {
-      old.foreach(service => accepted.put(service, service.location))
-      fresh.foreach(register)
-      look()
-      loop.later(GraceMs) {
-        waitsForAll = false
-        look()
+      registered: Seq[ServiceLocation] => Unit): Unit = {
+    val (old, fresh) = chosen.partition(service => known.contains(service.location))
+    val accepted = mutable.HashMap(old.map(service => service -> service.location): _*)
+    var unanswered = fresh.size
+    val answers = new EnoughAnswers(loop, () => unanswered == 0, () => accepted.nonEmpty)(
+      registered(chosen.flatMap(accepted.get(_))))
+    def register(location: ServiceLocation) = client.registerShuffle(
+      location,
+      shuffle.id,
+      shuffle.numMaps,
+      shuffle.numPartitions,
+      shuffle.mode)
+    for (service <- fresh; location = service.location) register(location).onComplete { outcome =>
+      unanswered -= 1
+      outcome match {
+        case Success(_) if answers.isOver => late(location)
+        case Success(_) =>
+          leases.keep(service)
+          accepted.put(service, location)
+        case Failure(failure) =>
+          directory.failed(service, failure)
+          log.warn(s"${service.address} takes no part in ${shuffle.id}: ${failure.getMessage}")
       }
+      answers.look()
     }
-
-    private def register(service: Service): Unit = {
-      val location = service.location
-      client
-        .registerShuffle(
-          location,
-          shuffle.id,
-          shuffle.numMaps,
-          shuffle.numPartitions,
-          shuffle.mode)
-        .onComplete { outcome =>
-          unanswered -= 1
-          outcome match {
-            case Success(_) if over => late(location)
-            case Success(_) =>
-              leases.keep(service)
-              accepted.put(service, location)
-            case Failure(failure) =>
-              directory.failed(service, failure)
-              log.warn(
-                s"${service.address} takes no part in ${shuffle.id}: ${failure.getMessage}")
-          }
-          look()
-        }
-    }
-
-    private def look(): Unit =
-      if (!over && (unanswered == 0 || (!waitsForAll && accepted.nonEmpty))) {
-        over = true
-        registered(chosen.flatMap(accepted.get))
-      }
+    answers.look()
   }
-}
-
-private[driver] object ServiceRegistrar {
-
-  /** The time for the others after one service has accepted. */
-  private val GraceMs = 1000L
 }

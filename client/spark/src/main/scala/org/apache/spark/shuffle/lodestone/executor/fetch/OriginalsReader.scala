@@ -9,7 +9,7 @@ import org.apache.spark.shuffle.sort.SortShuffleManager
 
 /**
  * Reads originals alone, with Spark's own client. It fetches as Spark's `BlockStoreShuffleReader`
- * does, and makes records of the streams in our way.
+ * does, and then reads records as Lodestone does.
  */
 private[fetch] object OriginalsReader {
 

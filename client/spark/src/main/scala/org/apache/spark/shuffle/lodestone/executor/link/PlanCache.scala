@@ -2,13 +2,14 @@
 package org.apache.spark.shuffle.lodestone.executor.link
 
 import java.util.{LinkedHashMap, Map => JMap}
+import java.util.concurrent.ConcurrentHashMap
 
 import scala.collection.mutable
 import scala.concurrent.Future
 import scala.util.Success
 
-import org.apache.spark.shuffle.lodestone.plan.{GetPlan, GetReadPlan, PlanAnswer, ServiceTrouble}
-import org.apache.spark.shuffle.lodestone.plan.{ShuffleGeneration, ShufflePlan}
+import org.apache.spark.shuffle.lodestone.plan.{GetPlan, GetReadPlan, MapSample, PlanAnswer}
+import org.apache.spark.shuffle.lodestone.plan.{ServiceTrouble, ShuffleGeneration, ShufflePlan}
 import org.apache.spark.shuffle.lodestone.transport.SameThread
 
 /** One attempt of a stage. */
@@ -20,6 +21,9 @@ private[lodestone] final class PlanCache(driver: DriverLink) {
 
   private val pushing = mutable.HashMap.empty[Int, Pushing]
 
+  /** Outside of the lock of this object: what is asked may wait for a disk. */
+  private val merging = new ConcurrentHashMap[ShuffleGeneration, MergeQuestion]()
+
   /**
    * The last questions of reduce tasks. Their answers are not for map tasks: they may name services
    * that are avoided by now, or say that there is no plan yet.
@@ -28,6 +32,18 @@ private[lodestone] final class PlanCache(driver: DriverLink) {
     override def removeEldestEntry(eldest: JMap.Entry[Reading, Future[PlanAnswer]]): Boolean =
       size() > MaxReading
   }
+
+  /**
+   * For the output of a map task that the executor keeps: whether and where it is merged.
+   *
+   * @param measured
+   *   adds the read time of the disk to the sizes of all map outputs so far
+   */
+  def toMerge(generation: ShuffleGeneration, lengths: Array[Long])(
+      measured: MapSample => MapSample): Future[PlanAnswer] =
+    merging.computeIfAbsent(generation, _ => new MergeQuestion).apply(lengths) { seen =>
+      driver.ask(GetPlan(generation.shuffleId, generation.number, Some(measured(seen))))
+    }
 
   /**
    * For a map task of a remote shuffle: the newest known plan, if the driver was asked since this
@@ -80,6 +96,7 @@ private[lodestone] final class PlanCache(driver: DriverLink) {
 
   def forget(shuffleId: Int): Unit = synchronized {
     pushing.remove(shuffleId)
+    merging.keySet().removeIf(_.shuffleId == shuffleId)
     reading.keySet().removeIf(_.shuffleId == shuffleId)
     ()
   }

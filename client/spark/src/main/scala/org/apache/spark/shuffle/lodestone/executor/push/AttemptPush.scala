@@ -37,7 +37,7 @@ private[push] trait PushPolicy {
       batch: AttemptPush#Batch,
       answers: Seq[(ServiceLocation, Option[BatchAnswer])]): () => Unit
 
-  /** Something threw on a thread for which nobody waits, so that the batch has no conclusion. */
+  /** A callback threw, on a thread for which nobody waits: the batch has no conclusion. */
   protected def broken(batch: AttemptPush#Batch, cause: Throwable): Unit
 
   /** Throws if no more may be pushed. */
@@ -166,7 +166,7 @@ private[push] abstract class AttemptPush(
       settle()
     }
 
-    /** If a callback throws, the batch is settled: nobody waits for ever, and no memory is lost. */
+    /** If a callback throws, the batch is settled: nobody waits forever, and no memory is lost. */
     def guarded[T](act: Try[T] => Unit): Try[T] => Unit = outcome =>
       try {
         act(outcome)

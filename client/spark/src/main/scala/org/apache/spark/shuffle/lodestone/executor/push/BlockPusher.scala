@@ -11,9 +11,9 @@ import scala.util.Random
 import scala.util.control.NonFatal
 
 import org.apache.spark.shuffle.lodestone.config.{DaemonThreads, LodestoneConf, Logged, Mode}
-import org.apache.spark.shuffle.lodestone.executor.link.DriverLink
+import org.apache.spark.shuffle.lodestone.executor.link.{DriverLink, PlanCache}
 import org.apache.spark.shuffle.lodestone.executor.push.records.RecordCounts
-import org.apache.spark.shuffle.lodestone.plan.{GetPlan, MapPushed, NoPlan, PushCounts, Reason}
+import org.apache.spark.shuffle.lodestone.plan.{MapPushed, NoPlan, PushCounts, Reason}
 import org.apache.spark.shuffle.lodestone.plan.{ServiceLocation, ShuffleGeneration, ShufflePlan}
 import org.apache.spark.shuffle.lodestone.transport.{OwnOutputException, ServiceClient}
 
@@ -47,6 +47,7 @@ private[lodestone] final class BlockPusher(
     conf: LodestoneConf,
     client: ServiceClient,
     driver: DriverLink,
+    plans: PlanCache,
     buffers: SegmentBuffers,
     diskReadMicros: () => Long,
     random: Random = new Random) extends Logged {
@@ -125,11 +126,12 @@ private[lodestone] final class BlockPusher(
   private def planFor(map: MapOutput, shuffle: ShufflePush): Either[Option[Reason], ShufflePlan] =
     if (shuffle.removed) Left(Some(Reason.PushUnknown))
     else {
-      val answer = shuffle.ask(map.lengths) { seen =>
+      val answer = plans.toMerge(map.generation, map.lengths) { seen =>
         val micros = if (conf.mode == Mode.Auto) diskReadMicros() else DiskProbe.Unknown
-        val sample = seen.copy(diskReadMicros = micros)
-        driver.ask(GetPlan(map.generation.shuffleId, map.generation.number, Some(sample)))
+        seen.copy(diskReadMicros = micros)
       }
+      // The shuffle may have been removed since: nothing of it stays in the cache.
+      if (shuffle.removed) plans.forget(map.generation.shuffleId)
       driver.awaitAnswer(answer, s"the question where ${nameOf(map)} is pushed") match {
         case Some(plan: ShufflePlan) => Right(plan)
         case Some(NoPlan(_, true)) => Left(None)

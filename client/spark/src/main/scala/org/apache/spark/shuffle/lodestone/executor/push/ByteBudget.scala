@@ -25,8 +25,8 @@ private[push] final class ByteBudget(limitBytes: Long) {
   }
 
   /**
-   * For a caller that holds bytes, and keeps them until it has these too. Several of them could
-   * wait for each other for ever. So one of them does not wait: it goes past the limit.
+   * For a caller that keeps the bytes that it holds while it waits for more. Several of them could
+   * wait for each other forever. So one of them does not wait: it goes past the limit.
    *
    * @param isPast
    *   this caller is past the limit already

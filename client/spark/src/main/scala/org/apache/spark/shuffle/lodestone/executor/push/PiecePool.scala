@@ -49,7 +49,7 @@ private[push] final class PiecePool(fresh: () => ByteBuf) {
 
 private[push] object PiecePool {
 
-  /** What is read with one call. */
+  /** Bytes that are read with one call. */
   val PieceBytes: Int = 256 * 1024
 
   /** A quarter of the default of `push.memory`. */

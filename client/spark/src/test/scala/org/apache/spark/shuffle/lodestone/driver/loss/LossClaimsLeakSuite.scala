@@ -11,7 +11,7 @@ import org.apache.spark.SparkConf
 import org.apache.spark.shuffle.lodestone.config.LodestoneConf
 import org.apache.spark.shuffle.lodestone.driver.events.EventLoop
 import org.apache.spark.shuffle.lodestone.driver.plans.Shuffle
-import org.apache.spark.shuffle.lodestone.plan.{OutputsLost, Reason, ServiceLocation}
+import org.apache.spark.shuffle.lodestone.plan.{LostAt, OutputsLost, Reason, ServiceLocation}
 import org.apache.spark.shuffle.lodestone.transport.ServiceClient
 import org.apache.spark.shuffle.lodestone.wire.Application
 
@@ -23,15 +23,15 @@ final class LossClaimsLeakSuite {
     val conf = LodestoneConf(new SparkConf(false).set("spark.lodestone.request.timeout", "1s"))
     val claims = new LossClaims(conf, client, () => Future.successful(3), loop)
     val gone = ServiceLocation("127.0.0.1", 1, 7)
-    val verdict = Promise[LossClaims.Verdict]()
+    val outcome = Promise[LossClaims.Outcome]()
     val shuffle = new Shuffle(7, numMaps = 2, numPartitions = 50, keepsOriginals = false, 1)
     loop.post {
-      val claim = OutputsLost(7, 0, Seq(gone), Reason.LayoutFailed, "reader-1", 1, 42)
-      claims.judge(shuffle, claim, _ => true)(verdict.success(_))
+      val claim = OutputsLost(7, 0, LostAt(Seq(gone), Reason.LayoutFailed), "reader-1", 1, 42)
+      claims.judge(shuffle, claim, _ => true)(outcome.success(_))
       claims.forget(shuffle.id)
       shuffle.remove()
     }
-    Await.result(verdict.future, 30.seconds)
+    Await.result(outcome.future, 30.seconds)
     assertEquals(0, claims.complainedOf)
     loop.stop()
     client.close()

@@ -25,7 +25,7 @@ import org.apache.spark.sql.functions.expr
 final class ReadOrderSuite {
   @TempDir var directory: Path = _
 
-  private val runs = 4
+  private val runs = 2
   private var daemons: Seq[DaemonProcess] = Nil
   @volatile private var chunks = 0L
 
@@ -92,13 +92,13 @@ final class ReadOrderSuite {
       pairs.map { case (k, v) => (k % 3, v) }.sortByKey(numPartitions = 8).collect().toSeq)
   }
 
-  private def assertAlways(settings: Seq[(String, String)], times: Int = runs)(
+  private def assertAlways(settings: Seq[(String, String)])(
       job: SparkSession => Seq[Any]): Unit = {
     val usual = settings.filterNot(_._1.contains("lodestone")).filterNot(_._1.endsWith(".manager"))
     val expected = withSpark(usual: _*)(job)
     chunks = 0
     withSpark(settings: _*) { spark =>
-      (1 to times).foreach { run =>
+      (1 to runs).foreach { run =>
         val found = job(spark)
         expected.zip(found).zipWithIndex.foreach { case ((one, other), question) =>
           assertEquals(one, other, s"run $run, question $question")
@@ -118,13 +118,13 @@ final class ReadOrderSuite {
 
   @Test def `each partition by itself is in the order of plain Spark`(): Unit =
     Seq("merge", "remote").foreach { mode =>
-      assertAlways(lodestone(mode) :+ notAdaptive, times = 3)(sql(maps = 10))
+      assertAlways(lodestone(mode) :+ notAdaptive)(sql(maps = 10))
     }
 
   @Test def `rows of SQL come in the order of plain Spark in mode auto`(): Unit =
     assertAlways(
-      lodestone("auto") :+ ("spark.sql.shuffle.partitions" -> "200"),
-      times = 2)(spark => Seq(grouped(rows(maps = 160)(spark))))
+      lodestone("auto") :+ ("spark.sql.shuffle.partitions" -> "200"))(spark =>
+      Seq(grouped(rows(maps = 160)(spark))))
 
   @Test def `records of RDDs come in the order of plain Spark in mode merge`(): Unit =
     assertAlways(lodestone("merge"))(spark => rdd(maps = 10)(spark.sparkContext))
@@ -134,7 +134,7 @@ final class ReadOrderSuite {
 
   @Test def `segments that come one by one are in order too`(): Unit = {
     val java = "spark.serializer" -> "org.apache.spark.serializer.JavaSerializer"
-    assertAlways(lodestone("remote") :+ java, times = 3) { spark =>
+    assertAlways(lodestone("remote") :+ java) { spark =>
       val pairs = spark.sparkContext
         .parallelize(0 until 5000, 10)
         .map(x => ((x % 97, "boxed"), x.toString))

@@ -18,6 +18,7 @@ import org.junit.jupiter.api.io.TempDir
 import org.apache.spark.SparkConf
 import org.apache.spark.shuffle.lodestone.config.LodestoneConf
 import org.apache.spark.shuffle.lodestone.driver.SilentDriver
+import org.apache.spark.shuffle.lodestone.executor.link.PlanCache
 import org.apache.spark.shuffle.lodestone.executor.push.records.RecordCounts
 import org.apache.spark.shuffle.lodestone.plan.{DriverMessage, GetPlan, MapPushed, MapSample}
 import org.apache.spark.shuffle.lodestone.plan.{NoPlan, PlanAnswer, PushCounts, Reason}
@@ -70,7 +71,14 @@ final class BlockPusherSuite {
     private val parsed = LodestoneConf(conf)
     val client = new ServiceClient(Application("app", -1), parsed.requestTimeoutMs)
     val buffers = new SegmentBuffers(parsed.pushBatchSizeBytes.toInt, parsed.pushMemoryBytes, pool)
-    val pusher = new BlockPusher(parsed, client, driver, buffers, () => 123, new Random(1))
+    val pusher = new BlockPusher(
+      parsed,
+      client,
+      driver,
+      new PlanCache(driver),
+      buffers,
+      () => 123,
+      new Random(1))
     closing ::= { () =>
       pusher.stop()
       client.close()

@@ -8,27 +8,10 @@ import org.apache.spark.network.client.ChunkFetchFailureException
 import org.apache.spark.shuffle.MetadataFetchFailedException
 import org.apache.spark.shuffle.lodestone.executor.fetch.{Fallback, FetchChunk, ReadSources}
 import org.apache.spark.shuffle.lodestone.executor.link.DriverLink
-import org.apache.spark.shuffle.lodestone.plan.{DamagedSegment, MissingBlock, OutputsLost, Reason}
-import org.apache.spark.shuffle.lodestone.plan.{ServiceLocation, UnreadChunk}
+import org.apache.spark.shuffle.lodestone.plan.{DamagedSegment, LostAt, OutputsLost, Reason}
+import org.apache.spark.shuffle.lodestone.plan.UnreadChunk
 import org.apache.spark.shuffle.lodestone.transport.DamagedChunkException
 import org.apache.spark.shuffle.lodestone.wire.RefusedException
-
-/**
- * Services that do not have what was pushed to them, as a task found.
- *
- * @param missing
- *   a block that they do not show, though they answer
- * @param damaged
- *   a segment that came with other bytes, or did not come
- * @param unread
- *   the chunk with that segment, if the service refused to send it
- */
-private[remote] final case class LostAt(
-    services: Seq[ServiceLocation],
-    reason: Reason,
-    missing: Option[MissingBlock] = None,
-    damaged: Option[DamagedSegment] = None,
-    unread: Option[UnreadChunk] = None)
 
 /**
  * The end of a reduce task that cannot read its map outputs. First the task asks the driver. If the
@@ -68,14 +51,10 @@ private[remote] final class OutputLoss(
     val report = OutputsLost(
       shuffleId,
       generation,
-      lost.services,
-      lost.reason,
+      lost,
       executorId,
       context.taskAttemptId(),
       reduceId,
-      lost.missing,
-      lost.damaged,
-      lost.unread,
       context.isInstanceOf[BarrierTaskContext])
     val reported = s"the report that shuffle $shuffleId has lost outputs"
     driver.awaitAnswer(driver.ask(report), reported) match {

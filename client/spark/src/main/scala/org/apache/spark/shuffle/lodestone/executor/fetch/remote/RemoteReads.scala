@@ -7,7 +7,7 @@ import org.apache.spark.shuffle.ShuffleReader
 import org.apache.spark.shuffle.lodestone.config.Logged
 import org.apache.spark.shuffle.lodestone.executor.fetch._
 import org.apache.spark.shuffle.lodestone.executor.link.{DriverLink, DriverQuestion, PlanCache}
-import org.apache.spark.shuffle.lodestone.plan.{LodestoneHandle, Reason, RemoteOutput}
+import org.apache.spark.shuffle.lodestone.plan.{LodestoneHandle, LostAt, Reason, RemoteOutput}
 import org.apache.spark.shuffle.lodestone.plan.{ShuffleEligibility, ShuffleGeneration, ShufflePlan}
 import org.apache.spark.shuffle.lodestone.transport.{RetryPolicy, ServiceClient}
 

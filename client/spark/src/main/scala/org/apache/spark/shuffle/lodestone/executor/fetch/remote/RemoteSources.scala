@@ -8,7 +8,8 @@ import scala.util.Try
 import org.apache.spark.TaskContext
 import org.apache.spark.shuffle.lodestone.config.Logged
 import org.apache.spark.shuffle.lodestone.executor.fetch._
-import org.apache.spark.shuffle.lodestone.plan.{MissingBlock, Reason, ServiceLocation, ShufflePlan}
+import org.apache.spark.shuffle.lodestone.plan.{LostAt, MissingBlock, Reason, ServiceLocation}
+import org.apache.spark.shuffle.lodestone.plan.ShufflePlan
 import org.apache.spark.shuffle.lodestone.transport.{RetryPolicy, ServiceClient, TaskWait}
 
 /**

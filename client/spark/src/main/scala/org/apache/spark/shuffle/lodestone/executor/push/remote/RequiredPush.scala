@@ -135,7 +135,7 @@ private[remote] final class RequiredPush(
       troubles: Seq[(ServiceLocation, Trouble)]): Unit = {
     for ((service, cause) <- troubles) {
       nextPlan(troubleAt(service, batch.sentBy, cause.reason)).onComplete {
-        case Success(next: ShufflePlan) => adopt(next)
+        case Success(next: ShufflePlan) => follow(next)
         case Success(_) => // it goes on with the services that it has
         case Failure(failure) =>
           log.warn(s"The driver does not know that ${service.hostPort} has trouble", failure)
@@ -151,7 +151,7 @@ private[remote] final class RequiredPush(
       reason: Reason,
       taken: Int): Unit =
     nextPlan(troubleAt(service, batch.sentBy, reason)).onComplete(batch.guarded {
-      case Success(next: ShufflePlan) if adopt(next) => sendRest(batch, taken)
+      case Success(next: ShufflePlan) if follow(next) => sendRest(batch, taken)
       case Success(NoPlan(reason, _)) =>
         end(batch, s"no other service takes its segments ($reason)")
       case Success(_) => end(batch, "other attempts have been run since")
@@ -179,7 +179,7 @@ private[remote] final class RequiredPush(
     means.plans.after(trouble, attempt.shuffleId, attempt.shuffleMergeId)
 
   /** Returns false if it is of a later generation: the segments that this one has are lost. */
-  private def adopt(next: ShufflePlan): Boolean = synchronized {
+  private def follow(next: ShufflePlan): Boolean = synchronized {
     val isLater = next.generation > plan.generation
     val possible = !isLater || ledgers.isEmpty
     if (possible) {

@@ -12,7 +12,7 @@ import org.apache.spark.storage.ShuffleBlockId
 
 /** The writer of map outputs that executors keep, with disks that fail at any byte. */
 final class WriterFaultsSuite extends WriterHunt {
-  override protected def usualCases: Int = 60
+  override protected def usualCases: Int = 30
 
   @Test def `a map task whose disks and memory fail writes all of its rows or fails`(): Unit =
     hunt(conf => Seq(RowsOfSql, new ObjectsByKryo(conf)))(write)

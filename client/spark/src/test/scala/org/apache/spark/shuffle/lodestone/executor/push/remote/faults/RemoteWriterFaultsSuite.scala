@@ -37,7 +37,7 @@ import org.apache.spark.shuffle.lodestone.wire.{Application, ShuffleMode}
 final class RemoteWriterFaultsSuite extends WriterHunt {
   import RemoteWriterFaultsSuite._
 
-  override protected def usualCases: Int = 17
+  override protected def usualCases: Int = 9
 
   override protected def codecs: Seq[(String, Seq[(String, String)])] =
     super.codecs :+ ("encrypted" -> Seq("spark.io.encryption.enabled" -> "true"))
