@@ -108,7 +108,7 @@ def run(scene: tuple, spark: str, directory: Path, expected: object) -> list[str
 
 
 def tasks(log: Path) -> list[tuple[float, str]]:
-    """Returns for each stage attempt the begin of its first task, and the number of tasks that
+    """Returns for each stage attempt the start of its first task, and the number of tasks that
     ended in each second, by the kind of their end."""
     begun, ended = {}, Counter()
     (file,) = [path for path in log.rglob("*") if path.is_file()]

@@ -37,7 +37,7 @@ def pair(shuffle: dict, plain_reads: int, chunks: int) -> str:
         "merged",
         "With Lodestone: a partition is a read",
         f"{partitions} rows, one for each partition. The blocks of all {maps} map tasks stand side "
-        f"by side in it, and a reduce task reads one row from its begin to its end.",
+        f"by side in it, and a reduce task reads one row from its start to its end.",
         merged_drawing(shuffle),
         f"While the map tasks run, Lodestone's daemon appends the blocks of each partition one "
         f"after another. A reduce task reads them together, in large chunks: "
