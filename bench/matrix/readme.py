@@ -40,8 +40,9 @@ JOBS = [
 WHEN_NOT = (
     "| When not | Large blocks without compression (x {sort-benchmark, auto} in mode auto, "
     "{sort-benchmark, remote} in remote, {sort-benchmark, lodestone} in merge: "
-    "[sort](bench/results/sort-benchmark.txt)); applications of half a minute or less, as their "
-    "JVMs load and compile more classes (x {sort, cold, auto} to {sql, cold, auto} in mode auto: "
+    "[sort](bench/results/sort-benchmark.txt)); some applications of half a minute or less, "
+    "whose JVMs load and compile more classes (in mode auto x {sort, cold, auto} in a sort and "
+    "{sql, cold, auto} in SQL, but {tiny, cold, auto} with small blocks: "
     "[cold](bench/results/cold.txt)); merging on slow disks by services with less memory "
     "than the shuffle needs (x {throttled sql, little} in SQL: "
     "[throttled](bench/results/throttled.txt)); RDDs with Java's serializer in the modes auto and "

@@ -57,7 +57,10 @@ impl Store {
         let _turn = locked(&self.drain_turn);
         self.draining.store(false, Relaxed);
         self.resources.write_calls.call_off();
-        self.resources.disks.close_reserve();
+        // A daemon that ends needs it for the rest.
+        if !self.resources.write_calls.is_over() {
+            self.resources.disks.close_reserve();
+        }
     }
 
     /// Returns what would be lost with this store.

@@ -112,7 +112,8 @@ impl Disks {
         let mut refusal = Code::DiskFailed;
         let roomy = self.from(spread).filter(|index| self.has_room(*index));
         let low = self.from(spread).filter(|index| !self.has_room(*index));
-        for index in roomy.chain(low) {
+        // All of them again: the room may have changed meanwhile.
+        for index in roomy.chain(low).chain(self.from(spread)) {
             match self.check(index, environment) {
                 Ok(()) => return Ok(index),
                 Err(code) => refusal = code,

@@ -17,7 +17,7 @@ const REST: Duration = Duration::from_millis(100);
 #[derive(Debug)]
 pub(crate) struct WriteCalls {
     places: Vec<Place>,
-    /// The call to write out everything, of each place.
+    /// The call to write out everything, of each data directory.
     for_all: Mutex<Vec<Call>>,
     /// No place is called for everything any more.
     all_done: Condvar,
@@ -56,7 +56,7 @@ impl WriteCalls {
     pub(crate) fn new(disks: usize) -> Self {
         Self {
             places: (0..=disks).map(|_| Place::default()).collect(),
-            for_all: Mutex::new(vec![Call::default(); disks + 1]),
+            for_all: Mutex::new(vec![Call::default(); disks]),
             all_done: Condvar::new(),
             is_served: false.into(),
             is_over: false.into(),
@@ -76,11 +76,11 @@ impl WriteCalls {
         }
     }
 
-    /// Calls all threads to write out everything that they can.
+    /// Calls the threads of the data directories to write out everything that they can.
     pub(crate) fn call_for_all(&self) {
-        locked(&self.for_all)
-            .iter_mut()
-            .for_each(|call| call.is_open = true);
+        for call in locked(&self.for_all).iter_mut() {
+            call.is_open = true;
+        }
         self.places.iter().for_each(Place::wake);
     }
 
@@ -155,21 +155,27 @@ impl WriteCalls {
         !self.is_over.load(SeqCst)
     }
 
-    /// Lets a thread rest for a moment.
+    /// Lets a thread rest for a moment, or until it is called to write out everything.
     pub(crate) fn rest(&self, place: usize) {
-        if let Some(place) = self.places.get(place) {
-            let rests = |_: &mut ()| !self.is_over.load(SeqCst);
-            let rested = place
-                .called
-                .wait_timeout_while(locked(&place.turn), REST, rests);
-            drop(rested.unwrap_or_else(PoisonError::into_inner));
-        }
+        let (at, Some(place)) = (place, self.places.get(place)) else {
+            return;
+        };
+        let rests = |_: &mut ()| !self.is_called_for_all(at) && !self.is_over();
+        let rested = place
+            .called
+            .wait_timeout_while(locked(&place.turn), REST, rests);
+        drop(rested.unwrap_or_else(PoisonError::into_inner));
     }
 
     /// Makes all threads end, each after its write.
     pub(crate) fn end(&self) {
         self.is_over.store(true, SeqCst);
         self.places.iter().for_each(Place::wake);
+    }
+
+    fn is_called_for_all(&self, place: usize) -> bool {
+        let for_all = locked(&self.for_all);
+        for_all.get(place).is_some_and(|call| call.is_open)
     }
 
     fn tell_if_done(&self, calls: &[Call]) {
@@ -250,7 +256,7 @@ mod tests {
 
     #[test]
     fn a_place_that_was_called_for_everything_works_until_a_step_frees_nothing() {
-        let calls = WriteCalls::new(1);
+        let calls = WriteCalls::new(2);
         assert!(calls.take_all(0).is_none());
         calls.call_for_all();
         for freed in [7, 5, 0] {
@@ -263,6 +269,7 @@ mod tests {
         calls.call_for_all();
         calls.call_off();
         assert!(calls.take_all(0).is_none());
+        assert!(calls.take_all(2).is_none(), "of executors");
         drop(step);
         assert!(are_done(&locked(&calls.for_all)), "it is called off");
     }
@@ -279,7 +286,7 @@ mod tests {
     #[test]
     fn who_waits_for_the_threads_returns_when_the_last_one_has_nothing_to_write() {
         const LONG: Duration = Duration::from_secs(60);
-        let calls = WriteCalls::new(1);
+        let calls = WriteCalls::new(2);
         assert!(!calls.wait_until_done(LONG), "there is no thread");
         calls.begin();
         assert!(calls.wait_until_done(LONG), "nobody was called");

@@ -36,14 +36,13 @@ fn sequence(batch: u32, reduce: u32) -> u32 {
     batch * PARTITIONS.len() as u32 + reduce
 }
 
-/// Pushes all batches of a map. Returns false if a disk refused one for good.
-pub(crate) fn push_all(attempt: &mut Attempt<'_>, map: u32) -> bool {
-    (0..BATCHES).all(|batch| {
-        let pushed = insist(|| match push(attempt, map, batch) {
+/// Pushes all batches of a map, unless one is refused for good.
+pub(crate) fn push_all(attempt: &mut Attempt<'_>, map: u32) -> Result<(), Code> {
+    (0..BATCHES).try_for_each(|batch| {
+        insist(|| match push(attempt, map, batch) {
             Code::Ok | Code::Duplicate => Ok(()),
             code => Err(code),
-        });
-        pushed.is_ok()
+        })
     })
 }
 

@@ -3,6 +3,8 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::time::Duration;
 
 use lodestone_model::*;
 use shuttle::thread;
@@ -25,7 +27,9 @@ pub(crate) fn remove_while_others_use_it() {
             let world = Arc::clone(&world);
             thread::spawn(move || {
                 let mut attempt = world.attempt(map, map_id(map));
-                if push_all(&mut attempt, map) {
+                let pushed = push_all(&mut attempt, map);
+                assert!(matches!(pushed, Ok(()) | Err(Code::TooLate)), "{pushed:?}");
+                if pushed.is_ok() {
                     let committed = insist(|| attempt.commit());
                     assert!(
                         matches!(committed, Ok(()) | Err(Code::UnknownShuffle)),
@@ -38,10 +42,10 @@ pub(crate) fn remove_while_others_use_it() {
     users.push({
         let world = Arc::clone(&world);
         thread::spawn(move || {
-            let mut reader = Reader::default();
-            while reader.look(&world).is_ok() {
-                thread::yield_now();
-            }
+            assert_eq!(
+                read_to_the_end(&world, Reader::default()),
+                Code::UnknownShuffle
+            );
         })
     });
     users.push(write_out_meanwhile(&world));
@@ -59,6 +63,16 @@ fn a_reader_gets_the_segments_of_a_shuffle_or_learns_that_it_was_removed() {
     explore(remove_while_it_is_read);
 }
 
+/// Reads until that is refused.
+fn read_to_the_end(world: &World, mut reader: Reader) -> Code {
+    loop {
+        match reader.look(world) {
+            Ok(()) => thread::yield_now(),
+            Err(code) => return code,
+        }
+    }
+}
+
 fn remove(world: &World) {
     let (attempt, shuffle) = (AppAttempt::NONE, ShuffleId(7));
     let removed = world.store.remove_shuffle(&app(), attempt, shuffle, None);
@@ -68,20 +82,13 @@ fn remove(world: &World) {
 pub(crate) fn remove_while_it_is_read() {
     let world = Arc::new(World::with(1, LITTLE_MEMORY).remote());
     let mut attempt = world.attempt(0, map_id(0));
-    assert!(push_all(&mut attempt, 0));
+    push_all(&mut attempt, 0).unwrap();
     attempt.commit().unwrap();
     let mut reader = Reader::default();
     reader.look(&world).unwrap();
     let reads = {
         let world = Arc::clone(&world);
-        thread::spawn(move || {
-            loop {
-                match reader.look(&world) {
-                    Ok(()) => thread::yield_now(),
-                    Err(code) => return code,
-                }
-            }
-        })
+        thread::spawn(move || read_to_the_end(&world, reader))
     };
     remove(&world);
     assert_eq!(reads.join().unwrap(), Code::UnknownShuffle);
@@ -110,7 +117,9 @@ fn push_until_the_stop(world: &World, map: u32) -> Known {
 
 #[test]
 fn the_next_daemon_has_what_was_acknowledged_before_the_handover_or_the_shuffle_is_unknown() {
-    explore(|| {
+    let handovers = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&handovers);
+    explore(move || {
         let world = Arc::new(World::with(1, LITTLE_MEMORY).remote());
         let pushers: Vec<_> = (0..MAPS)
             .map(|map| {
@@ -130,19 +139,23 @@ fn the_next_daemon_has_what_was_acknowledged_before_the_handover_or_the_shuffle_
             .collect();
         let fs = world.fs.clone();
         drop(world);
-        continue_at(&World::on(fs, vec![DISK.into()], LITTLE_MEMORY, 2), &known);
+        let next = World::on(fs, vec![DISK.into()], LITTLE_MEMORY, 2);
+        if next.store.check_readable(&key()).is_ok() {
+            count.fetch_add(1, Relaxed);
+            continue_at(&next, &known);
+        }
     });
+    assert!(handovers.load(Relaxed) > 0, "no shuffle was handed over");
 }
 
 /// Executors go on with their attempts at the next daemon.
 fn continue_at(next: &World, known: &[Known]) {
-    if next.store.check_readable(&key()).is_err() {
-        return;
-    }
     for one in known.iter().filter(|one| !one.has_committed) {
         let mut attempt = next.attempt(one.map, map_id(one.map));
         attempt.acknowledged = one.acknowledged;
-        assert!(one.has_pushed_all || push_all(&mut attempt, one.map));
+        if !one.has_pushed_all {
+            push_all(&mut attempt, one.map).unwrap();
+        }
         insist(|| attempt.commit()).unwrap();
     }
     let mut reader = Reader::default();
@@ -151,4 +164,40 @@ fn continue_at(next: &World, known: &[Known]) {
     for reduce in PARTITIONS {
         assert_eq!(reader.maps(reduce), all);
     }
+}
+
+#[test]
+fn a_drain_writes_everything_out_also_if_another_one_is_cancelled_meanwhile() {
+    explore(|| {
+        let world = Arc::new(World::with(2, MIB).remote());
+        for map in 0..MAPS {
+            let mut attempt = world.attempt(map, map_id(map));
+            push_all(&mut attempt, map).unwrap();
+            attempt.commit().unwrap();
+        }
+        world.store.begin_writing();
+        let threads: Vec<_> = (0..=world.store.disk_count())
+            .map(|place| {
+                let world = Arc::clone(&world);
+                thread::spawn(move || world.store.write_out_when_called(place))
+            })
+            .collect();
+        let cancels = {
+            let world = Arc::clone(&world);
+            thread::spawn(move || world.store.cancel_drain())
+        };
+        while world.store.unwritten_bytes() > 0 {
+            world.store.drain();
+            // No time passes: it returns when the threads have done what they can.
+            assert!(world.store.wait_until_written(Duration::MAX));
+        }
+        cancels.join().unwrap();
+        world.store.end_writing();
+        threads
+            .into_iter()
+            .for_each(|thread| thread.join().unwrap());
+        let mut reader = Reader::default();
+        reader.look(&world).unwrap();
+        assert_eq!(reader.maps(0), (0..MAPS).collect());
+    });
 }

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Runs a scene in many orders of its threads.
 
+use std::collections::hash_map::RandomState;
 use std::env;
+use std::hash::{BuildHasher, Hasher};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use shuttle::scheduler::{PctScheduler, RandomScheduler, Scheduler};
@@ -17,11 +19,19 @@ const SWITCHES: usize = 3;
 /// Runs `scene` in orders with a switch after any operation, and in orders with few switches.
 pub(crate) fn explore(scene: impl Fn() + Clone + Send + Sync + 'static) {
     let schedules = env::var("LODESTONE_SCHEDULES").map_or(SCHEDULES, |text| text.parse().unwrap());
-    run(RandomScheduler::new(schedules), scene.clone());
-    run(PctScheduler::new(SWITCHES + 1, schedules), scene);
+    let seed = RandomState::new().build_hasher().finish();
+    eprintln!("orders from seed {seed}");
+    run(
+        RandomScheduler::new_from_seed(seed, schedules),
+        scene.clone(),
+    );
+    run(
+        PctScheduler::new_from_seed(seed, SWITCHES + 1, schedules),
+        scene,
+    );
 }
 
-/// Runs `scene` in always the same orders, until one fails. Returns the message of the failure.
+/// Runs `scene` in the orders of one seed, until one fails. Returns the message of the failure.
 pub(crate) fn failure_in(schedules: usize, scene: fn()) -> Option<String> {
     let failed = catch_unwind(AssertUnwindSafe(|| {
         run(RandomScheduler::new_from_seed(1, schedules), scene);

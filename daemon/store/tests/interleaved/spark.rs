@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use lodestone_model::*;
 use lodestone_store::ExecutorInfo;
@@ -60,7 +61,9 @@ fn finalize(world: &World) -> Vec<MergeStatus> {
 
 #[test]
 fn a_finalized_partition_has_the_blocks_that_were_taken_once_each() {
-    explore(|| {
+    let merged = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&merged);
+    explore(move || {
         let world = world();
         // The last map is pushed by two attempts.
         let pushers: Vec<_> = (0..=MAPS)
@@ -82,8 +85,10 @@ fn a_finalized_partition_has_the_blocks_that_were_taken_once_each() {
         let maps: BTreeSet<u32> = taken.iter().copied().collect();
         assert_eq!(maps.len(), taken.len(), "a map was taken twice");
         assert_eq!(finalize(&world), first, "it changed afterwards");
+        count.fetch_add(first.len(), Relaxed);
         check(&world, &first, &maps);
     });
+    assert!(merged.load(Relaxed) > 0, "nothing was merged");
 }
 
 /// The merged data has the blocks of these maps, and its status says so. Or there is no status, and

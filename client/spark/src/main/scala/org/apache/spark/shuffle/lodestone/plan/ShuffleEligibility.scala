@@ -15,20 +15,20 @@ private[lodestone] object ShuffleEligibility {
     remoteObstacle(conf)
       .orElse(concatenationObstacle(conf, dependency))
       .orElse(firstOf(
-        Reason.BarrierStage -> dependency.rdd.isBarrier(),
-        Reason.SingleMap -> (dependency.rdd.getNumPartitions <= 1),
-        Reason.NoPartitions -> (dependency.partitioner.numPartitions == 0)))
+        Reason.BarrierStage -> (() => dependency.rdd.isBarrier()),
+        Reason.SingleMap -> (() => dependency.rdd.getNumPartitions <= 1),
+        Reason.NoPartitions -> (() => dependency.partitioner.numPartitions == 0)))
 
   /** Returns the reason why several blocks in a row cannot be read as one stream. */
   def concatenationObstacle(
       conf: SparkConf,
       dependency: ShuffleDependency[_, _, _]): Option[Reason] =
     firstOf(
-      Reason.IoEncryption -> conf.getBoolean("spark.io.encryption.enabled", false),
+      Reason.IoEncryption -> (() => conf.getBoolean("spark.io.encryption.enabled", false)),
       Reason.SerializerNotRelocatable ->
-        !dependency.serializer.supportsRelocationOfSerializedObjects,
+        (() => !dependency.serializer.supportsRelocationOfSerializedObjects),
       Reason.CodecNotConcatenable ->
-        (conf.getBoolean("spark.shuffle.compress", true) && !codecConcatenates(conf)))
+        (() => conf.getBoolean("spark.shuffle.compress", true) && !codecConcatenates(conf)))
 
   /**
    * True if a map output has the bytes that its writer wrote. Other plugins for shuffle IO may
@@ -45,17 +45,17 @@ private[lodestone] object ShuffleEligibility {
   /** Returns the reason why the shuffles of this application cannot be remote. */
   def remoteObstacle(conf: SparkConf): Option[Reason] =
     firstOf(
-      Reason.Authentication -> conf.getBoolean("spark.authenticate", false),
+      Reason.Authentication -> (() => conf.getBoolean("spark.authenticate", false)),
       // Since Spark 4. Lodestone does not send in the clear what Spark would encrypt.
-      Reason.RpcEncryption -> conf.getBoolean("spark.ssl.rpc.enabled", false),
-      Reason.SparkPush -> conf.getBoolean("spark.shuffle.push.enabled", false),
-      Reason.CustomShuffleIo -> !hasLocalDiskIo(conf),
+      Reason.RpcEncryption -> (() => conf.getBoolean("spark.ssl.rpc.enabled", false)),
+      Reason.SparkPush -> (() => conf.getBoolean("spark.shuffle.push.enabled", false)),
+      Reason.CustomShuffleIo -> (() => !hasLocalDiskIo(conf)),
       // Then the map id is the map index. Readers compare map ids, so a map attempt that Spark has
       // replaced would look like the attempt that replaced it.
-      Reason.OldFetchProtocol -> hasOldMapIds(conf))
+      Reason.OldFetchProtocol -> (() => hasOldMapIds(conf)))
 
-  private def firstOf(obstacles: (Reason, Boolean)*): Option[Reason] =
-    obstacles.collectFirst { case (reason, true) => reason }
+  private def firstOf(obstacles: (Reason, () => Boolean)*): Option[Reason] =
+    obstacles.collectFirst { case (reason, isThere) if isThere() => reason }
 
   private def codecConcatenates(conf: SparkConf): Boolean =
     CompressionCodec.supportsConcatenationOfSerializedStreams(CompressionCodec.createCodec(conf))

@@ -15,10 +15,15 @@ private[services] final class EnoughAnswers(
   import EnoughAnswers._
 
   private var state: State = AwaitsAll
-  loop.later(GraceMs)(if (!isOver) {
-    state = AwaitsSome
+
+  /** Starts the grace period: all services are asked. */
+  def begin(): Unit = {
     look()
-  })
+    loop.later(GraceMs)(if (!isOver) {
+      state = AwaitsSome
+      look()
+    })
+  }
 
   def isOver: Boolean = state == Over
 

@@ -145,14 +145,13 @@ private[driver] final class ServiceDirectory(
 
   private def settle(candidates: Seq[Service], found: Seq[Service] => Unit): Unit = {
     def serving = candidates.filter(s => s.state == Service.Serving && !s.asking)
-    def haveAllAnswered = candidates.forall(!_.asking)
     lazy val answers: EnoughAnswers =
-      new EnoughAnswers(loop, () => haveAllAnswered, () => serving.nonEmpty)({
+      new EnoughAnswers(loop, () => candidates.forall(!_.asking), () => serving.nonEmpty)({
         settling -= answers
         found(serving)
       })
     settling += answers
-    answers.look()
+    answers.begin()
   }
 }
 

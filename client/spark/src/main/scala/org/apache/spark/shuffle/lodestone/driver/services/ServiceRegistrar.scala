@@ -67,6 +67,6 @@ private[driver] final class ServiceRegistrar(
       }
       answers.look()
     }
-    answers.look()
+    answers.begin()
   }
 }

@@ -8,8 +8,7 @@ import org.apache.spark.shuffle.lodestone.plan.{MapSample, NoPlan, PlanAnswer}
 
 /** The question whether and where the map outputs of one generation are merged. */
 private[link] final class MergeQuestion {
-
-  /** The map outputs so far. Whoever asks adds the read time of the disk. */
+  // The map outputs so far. Whoever asks adds the read time of the disk.
   private var seen = MapSample(maps = 0, blocks = 0, bytes = 0, diskReadMicros = 0)
   private var asked: Option[Future[PlanAnswer]] = None
   private var askAgainAt = 0
