@@ -4,6 +4,7 @@
 use lodestone_model::{Code, LaidSegment};
 
 use super::partition::{Inner, Partition, Phase};
+use super::write_out::Writer;
 use crate::resource::Resources;
 use crate::resource::budget::Budget;
 use crate::resource::home::Home;
@@ -90,13 +91,13 @@ impl Partition {
         bytes: &[u8],
     ) -> Result<(), Code> {
         if inner.tail.is_long(&resources.pages) {
-            self.write_first_locked(resources, inner)?;
+            self.write_first_locked(resources, Writer::Request, inner)?;
             if self.grow_tail(resources, inner, bytes) {
                 self.index(inner, segment);
                 return Ok(());
             }
         }
-        let written = self.write_out_locked(resources, inner, bytes);
+        let written = self.write_out_locked(resources, Writer::Request, inner, bytes);
         if let Err(code) = written
             && (self.may_drop(inner) || !self.grow_tail(resources, inner, bytes))
         {

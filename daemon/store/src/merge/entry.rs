@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::extents::Extents;
 use super::partition::{Inner, Partition};
-use super::write_out::OwnFile;
+use super::write_out::{OwnFile, Writer};
 use crate::index::kind::Kind;
 use crate::index::segment::Segments;
 use crate::resource::Resources;
@@ -42,7 +42,7 @@ impl Partition {
     ) -> Result<PartitionEntry, Code> {
         let lock = || self.lock_before(deadline);
         if !planted::is(Bug::HandoverWithoutMemory) {
-            self.write_out_locking(resources, lock)?;
+            self.write_out_locking(resources, Writer::Request, lock)?;
         }
         let inner = lock()?;
         Ok(PartitionEntry {

@@ -10,6 +10,7 @@
 use lodestone_model::{Code, ReduceId, ShuffleKey};
 
 use super::partition::Partition;
+use super::write_out::Writer;
 use crate::fs::write_all_at;
 use crate::index::chunk::{cut, write_bitmap};
 use crate::index::segment::Segments;
@@ -30,12 +31,12 @@ pub(crate) fn publish(
 ) -> Result<(), Code> {
     // Write before the freeze: if the write fails, an open partition keeps the segments that are on
     // disk already.
-    let written = partition.write_out(resources);
+    let written = partition.write_out(resources, Writer::Request);
     if !partition.freeze()? {
         return written;
     }
     // A block may have arrived between the two.
-    partition.write_out(resources)?;
+    partition.write_out(resources, Writer::Request)?;
     let (index, meta) = partition.view(Wait::InTime, |view| describe(view.segments))??;
     let (index_path, meta_path) = paths(dirs, key, reduce);
     write_file(resources, &index_path, &index)?;

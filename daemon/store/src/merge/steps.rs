@@ -38,7 +38,7 @@ pub(crate) fn write_step(
                 return freed;
             }
             // Logged where it failed.
-            let _ = partition.write_out_if_free(resources);
+            let _ = partition.write_out_if_free(resources, place);
             freed += bytes.saturating_sub(partition.tail_hint() as u64);
         }
     }

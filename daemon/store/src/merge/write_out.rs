@@ -22,6 +22,16 @@ use crate::resource::timed_mutex::TimedGuard;
 /// Up to this size a partition is small.
 const SMALL_BYTES: u64 = 1024 * 1024;
 
+/// The thread that writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Writer {
+    /// Carries out a request, or the handover: any disk takes the bytes, and one in trouble is
+    /// probed if it is time to.
+    Request,
+    /// Serves this place, and asks no other disk: one that hangs must not take it.
+    Place(usize),
+}
+
 /// The data of one write.
 enum What<'a> {
     /// The tail, and these bytes behind it.
@@ -52,14 +62,18 @@ pub(super) struct OwnFile {
 impl Partition {
     /// Writes out the tail and frees its memory. Waits for the partition's lock, and releases it
     /// after each part: other threads append to a long tail meanwhile, and their segments stay.
-    pub(crate) fn write_out(&self, resources: &Resources) -> Result<(), Code> {
-        self.write_out_locking(resources, || self.wait())
+    pub(crate) fn write_out(&self, resources: &Resources, writer: Writer) -> Result<(), Code> {
+        self.write_out_locking(resources, writer, || self.wait())
     }
 
     /// Writes out like `write_out`, unless another thread has the lock: its disk may hang. Ends
     /// between two parts when the threads that write out are to end.
-    pub(super) fn write_out_if_free(&self, resources: &Resources) -> Result<(), Code> {
-        self.write_out_locking(resources, || {
+    pub(super) fn write_out_if_free(
+        &self,
+        resources: &Resources,
+        place: usize,
+    ) -> Result<(), Code> {
+        self.write_out_locking(resources, Writer::Place(place), || {
             let free = Some(()).filter(|()| !resources.write_calls.is_over());
             let locked = free.and_then(|()| self.try_lock_with_tail());
             locked.ok_or(Code::Overloaded)
@@ -70,6 +84,7 @@ impl Partition {
     pub(super) fn write_out_locking<'a>(
         &'a self,
         resources: &Resources,
+        writer: Writer,
         lock: impl Fn() -> Result<TimedGuard<'a, Inner>, Code>,
     ) -> Result<(), Code> {
         let mut left = None;
@@ -81,9 +96,9 @@ impl Partition {
                 return Ok(());
             }
             if !inner.tail.is_long(&resources.pages) {
-                return self.write_out_locked(resources, &mut inner, &[]);
+                return self.write_out_locked(resources, writer, &mut inner, &[]);
             }
-            let written = self.write_first_locked(resources, &mut inner)?;
+            let written = self.write_first_locked(resources, writer, &mut inner)?;
             left = Some(goal.saturating_sub(written));
         }
     }
@@ -92,12 +107,13 @@ impl Partition {
     pub(super) fn write_first_locked(
         &self,
         resources: &Resources,
+        writer: Writer,
         inner: &mut Inner,
     ) -> Result<usize, Code> {
         let before = inner.tail.len();
         // A part whose segments were all aborted has nothing to write.
         if !inner.tail.first_slices().is_empty() {
-            self.write(resources, inner, &What::FirstPart)?;
+            self.write(resources, writer, inner, &What::FirstPart)?;
         }
         inner.on_file += inner.tail.drop_first();
         self.update_tail_hints(inner);
@@ -109,21 +125,28 @@ impl Partition {
     pub(super) fn write_out_locked(
         &self,
         resources: &Resources,
+        writer: Writer,
         inner: &mut Inner,
         more: &[u8],
     ) -> Result<(), Code> {
         if inner.tail.len() == 0 && more.is_empty() {
             return Ok(());
         }
-        self.write(resources, inner, &What::AllAnd(more))?;
+        self.write(resources, writer, inner, &What::AllAnd(more))?;
         self.leave_memory(inner);
         Ok(())
     }
 
     /// Writes some of the data in memory. If no disk takes it, the segments of a tail with
     /// originals are dropped. They stay if they may be written in a moment.
-    fn write(&self, resources: &Resources, inner: &mut Inner, what: &What<'_>) -> Result<(), Code> {
-        let written = self.write_to_any_disk(resources, inner, what);
+    fn write(
+        &self,
+        resources: &Resources,
+        writer: Writer,
+        inner: &mut Inner,
+        what: &What<'_>,
+    ) -> Result<(), Code> {
+        let written = self.write_to_any_disk(resources, writer, inner, what);
         if let Err(code) = written
             && code != Code::Overloaded
             && self.may_drop(inner)
@@ -133,10 +156,12 @@ impl Partition {
         written
     }
 
-    /// Tries one file after another, until one takes the bytes or none is left.
+    /// Tries one file after another, until one takes the bytes or none is left. OVERLOADED if the
+    /// thread of another place is to write them.
     fn write_to_any_disk(
         &self,
         resources: &Resources,
+        writer: Writer,
         inner: &mut Inner,
         what: &What<'_>,
     ) -> Result<(), Code> {
@@ -147,7 +172,13 @@ impl Partition {
             .sum();
         let mut refusal = Code::DiskFailed;
         for _ in 0..self.home().tries(resources) {
-            let file = self.next_file(resources, inner, length)?;
+            let file = self.next_file(resources, writer, inner, length)?;
+            if let Writer::Place(place) = writer
+                && self.home().place(resources, file) != place
+            {
+                // The thread of that place writes it.
+                return Err(Code::Overloaded);
+            }
             let slices = what.slices(&inner.tail);
             match self.put(resources, file, inner.own_bytes(), &slices) {
                 Ok(offset) => {
@@ -194,6 +225,7 @@ impl Partition {
     pub(super) fn next_file(
         &self,
         resources: &Resources,
+        writer: Writer,
         inner: &Inner,
         length: u64,
     ) -> Result<DataFile, Code> {
@@ -203,11 +235,17 @@ impl Partition {
         let (disks, environment) = (&resources.disks, &resources.environment);
         if let Some(own) = inner.own
             && !disks.gives_way(own.disk, environment)
-            && disks.check(own.disk, environment).is_ok()
+            && match writer {
+                Writer::Request => disks.check(own.disk, environment).is_ok(),
+                Writer::Place(_) => disks.is_well(own.disk, environment),
+            }
         {
             return Ok(DataFile::Own(own.disk));
         }
-        let disk = self.home().disk(resources, self.reduce())?;
+        let disk = match writer {
+            Writer::Request => self.home().disk(resources, self.reduce()),
+            Writer::Place(_) => self.home().known_disk(resources, self.reduce()),
+        }?;
         let bytes = inner.extents.bytes() + length;
         // The segment that is being written through is not in the index yet.
         let maps = inner.segments.len() as u64 + 1;

@@ -2,11 +2,11 @@
 //! When memory is short, writes out tails of one place that readers have taken, then the largest,
 //! many in one write.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::extents::FileRange;
 use super::partition::{Inner, Partition};
+use super::write_out::Writer;
 use crate::resource::Resources;
 use crate::resource::disk::DiskIndex;
 use crate::resource::home::DataFile;
@@ -34,6 +34,7 @@ struct Candidate {
 /// meanwhile.
 struct WriteOutPart<'a> {
     partition: &'a Partition,
+    disk: DiskIndex,
     inner: TimedGuard<'a, Inner>,
 }
 
@@ -78,7 +79,7 @@ where
         // Neighbours are read one after the other.
         chosen.sort_by_key(|chosen| (chosen.generation, chosen.partition.reduce()));
         for group in groups(&chosen) {
-            write_out_group(resources, group);
+            write_out_group(resources, place, group);
         }
         freed += chosen.iter().map(Candidate::freed).sum::<u64>();
     }
@@ -119,47 +120,49 @@ fn groups(chosen: &[Candidate]) -> impl Iterator<Item = &[Candidate]> {
     })
 }
 
-/// Writes out partitions of one generation: those whose next bytes go to the shared file of a disk
-/// in one write, each other one alone. A failure is logged and recorded where it happens.
+/// Writes out partitions of one generation that go to one place: those whose next bytes go to the
+/// shared file of the disk in one write, each other one alone. A failure is logged and recorded
+/// where it happens.
 ///
 /// All locks that are held while a disk works belong to partitions on this disk: a disk that hangs
 /// blocks no partition on another one.
-fn write_out_group(resources: &Resources, candidates: &[Candidate]) {
-    let mut by_disk: BTreeMap<DiskIndex, Vec<&Partition>> = BTreeMap::new();
-    for candidate in candidates {
-        let partition = candidate.partition.as_ref();
-        if let Some(disk) = partition.shared_disk(resources) {
-            by_disk.entry(disk).or_default().push(partition);
-        }
-    }
-    for (disk, partitions) in by_disk {
-        let parts = partitions
-            .into_iter()
-            .filter_map(|partition| WriteOutPart::of(resources, partition, disk));
-        write_shared(resources, disk, parts.collect());
-    }
+fn write_out_group(resources: &Resources, place: usize, candidates: &[Candidate]) {
+    let shared: Vec<&Partition> = candidates
+        .iter()
+        .map(|candidate| candidate.partition.as_ref())
+        .filter(|partition| partition.goes_to_shared_file(resources, place))
+        .collect();
+    let parts = shared
+        .into_iter()
+        .filter_map(|partition| WriteOutPart::of(resources, partition, place));
+    write_shared(resources, place, parts.collect());
 }
 
 impl Partition {
-    /// Returns the disk to whose shared file the tail goes. A partition that goes to its own file
-    /// is written out here.
-    fn shared_disk(&self, resources: &Resources) -> Option<DiskIndex> {
-        let mut inner = self.try_lock_with_tail()?;
-        let Ok(file) = self.next_file(resources, &inner, inner.tail.len() as u64) else {
-            let _ = self.write_out_locked(resources, &mut inner, &[]);
-            return None;
+    /// Returns true if the tail goes to the shared file of this disk. A partition that goes to its
+    /// own file is written out here.
+    fn goes_to_shared_file(&self, resources: &Resources, place: usize) -> bool {
+        let Some(mut inner) = self.try_lock_with_tail() else {
+            return false;
         };
-        if let DataFile::Shared(disk) = file {
-            return Some(disk);
+        let writer = Writer::Place(place);
+        match self.next_file(resources, writer, &inner, inner.tail.len() as u64) {
+            Ok(DataFile::Shared(disk)) => usize::from(disk) == place,
+            Ok(DataFile::Own(_)) => {
+                drop(inner);
+                let _ = self.write_out_if_free(resources, place);
+                false
+            }
+            Err(_) => {
+                let _ = self.write_out_locked(resources, writer, &mut inner, &[]);
+                false
+            }
         }
-        drop(inner);
-        let _ = self.write_out(resources);
-        None
     }
 }
 
-fn write_shared(resources: &Resources, disk: DiskIndex, parts: Vec<WriteOutPart<'_>>) {
-    let Some(first) = parts.first().map(|part| part.partition) else {
+fn write_shared(resources: &Resources, place: usize, parts: Vec<WriteOutPart<'_>>) {
+    let Some((first, disk)) = parts.first().map(|part| (part.partition, part.disk)) else {
         return;
     };
     let slices: Vec<&[u8]> = parts
@@ -187,25 +190,32 @@ fn write_shared(resources: &Resources, disk: DiskIndex, parts: Vec<WriteOutPart<
             let partitions: Vec<_> = parts.into_iter().map(|part| part.partition).collect();
             partitions
                 .into_iter()
-                .for_each(|partition| write_alone(resources, partition));
+                .for_each(|partition| write_alone(resources, place, partition));
         }
     }
 }
 
-/// Another disk may take the bytes; if none does, each partition drops its segments if it may.
-fn write_alone(resources: &Resources, partition: &Partition) {
+/// If no disk takes the bytes, each partition drops its segments if it may. Otherwise the thread of
+/// another disk writes them.
+fn write_alone(resources: &Resources, place: usize, partition: &Partition) {
     if let Some(mut inner) = partition.try_lock_with_tail() {
-        let _ = partition.write_out_locked(resources, &mut inner, &[]);
+        let _ = partition.write_out_locked(resources, Writer::Place(place), &mut inner, &[]);
     }
 }
 
 impl<'a> WriteOutPart<'a> {
     /// Returns the partition with its lock, if it still goes to the shared file of this disk.
-    fn of(resources: &Resources, partition: &'a Partition, disk: DiskIndex) -> Option<Self> {
+    fn of(resources: &Resources, partition: &'a Partition, place: usize) -> Option<Self> {
         let inner = partition.try_lock_with_tail()?;
-        let file = partition.next_file(resources, &inner, inner.tail.len() as u64);
-        file.is_ok_and(|file| file == DataFile::Shared(disk))
-            .then_some(Self { partition, inner })
+        let (writer, length) = (Writer::Place(place), inner.tail.len() as u64);
+        match partition.next_file(resources, writer, &inner, length) {
+            Ok(DataFile::Shared(disk)) if usize::from(disk) == place => Some(Self {
+                partition,
+                disk,
+                inner,
+            }),
+            _ => None,
+        }
     }
 
     fn written(mut self, range: FileRange) {

@@ -165,6 +165,23 @@ impl Home {
         }
     }
 
+    /// Returns a disk like `disk`, as far as is known: no disk is asked.
+    pub(crate) fn known_disk(
+        &self,
+        resources: &Resources,
+        reduce: ReduceId,
+    ) -> Result<DiskIndex, Code> {
+        let (disks, environment) = (&resources.disks, &resources.environment);
+        match self {
+            Self::Ours { .. } if self.is_lost() => Err(Code::DiskFailed),
+            Self::Ours { spread, .. } => {
+                let known = disks.known_pick(spread.wrapping_add(u64::from(reduce.0)), environment);
+                known.ok_or_else(|| disks.known(environment).err().unwrap_or(Code::DiskFailed))
+            }
+            Self::Spark { .. } => Ok(0),
+        }
+    }
+
     /// Returns the place of a partition's next bytes, as far as is known. `own` is the disk of its
     /// own file.
     pub(crate) fn next_place(

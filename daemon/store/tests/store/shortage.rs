@@ -8,7 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use lodestone_model::*;
-use lodestone_store::fs::fake::FakeFs;
+use lodestone_store::fs::fake::{Errno, FakeFs};
 use lodestone_store::*;
 
 use crate::world::*;
@@ -235,4 +235,33 @@ fn a_large_partition_on_a_disk_that_hangs_does_not_keep_the_others_in_memory() {
         world.clock.advance_ms(10_000);
         write_until(&world, || store.unwritten_bytes() == u64::from(large) * MIB);
     });
+}
+
+/// The threads that look at disks do that, each at its own.
+#[test]
+fn a_thread_that_writes_out_does_not_probe_another_disk_that_may_hang() {
+    let world = World::with(2, MIB).remote();
+    let mut attempt = world.attempt(0, 1000);
+    world.fs.break_dir(Path::new("/disk0"), Errno::IO);
+    let large = payload(0, 0, 2 * MIB as usize);
+    assert_eq!(attempt.push(&[(0, &large)]), [Code::Ok], "on the other one");
+    for reduce in 0..8 {
+        attempt.push(&[(reduce, b"remote")]);
+    }
+    world.fs.mend(Path::new("/disk0"));
+    world.fs.hold_writes_below(Path::new("/disk0"));
+    world.clock.advance_ms(5_000);
+    thread::scope(|scope| {
+        let _end = End(&world);
+        let store = &world.store;
+        store.begin_writing();
+        for place in 0..=store.disk_count() {
+            scope.spawn(move || store.write_out_when_called(place));
+        }
+        store.drain();
+        write_until(&world, || store.unwritten_bytes() == 0);
+        assert_eq!(world.fs.held_writes(), 0);
+    });
+    attempt.commit().unwrap();
+    assert_eq!(world.fetch(0), [large.as_slice(), b"remote"].concat());
 }
