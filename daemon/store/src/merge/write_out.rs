@@ -244,7 +244,7 @@ impl Partition {
         }
         let disk = match writer {
             Writer::Request => self.home().disk(resources, self.reduce()),
-            Writer::Place(_) => self.home().known_disk(resources, self.reduce()),
+            Writer::Place(place) => self.home().disk_for(resources, self.reduce(), place),
         }?;
         let bytes = inner.extents.bytes() + length;
         // The segment that is being written through is not in the index yet.

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Our directories, one per disk: which disk a new file goes to, and which disks are out of use.
+//! Our directories, one per disk, and which disks are out of use.
 //!
 //! A failed write takes its disk out of use: no new file goes there and appends to its files are
 //! refused, with DISK_FULL or DISK_FAILED. After [`RETRY_MS`] the next caller probes it by writing
 //! a small file, and takes it into use again if that works. A disk that is stalled ([`Flow`]) is
 //! out of use as long as it is stalled, and is not probed: a thread that writes to it may not come
 //! back.
+
+mod choice;
 
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
@@ -106,22 +108,6 @@ impl Disks {
         disk.map_or(&self.others, |disk| &disk.flow)
     }
 
-    /// Returns a disk that accepts writes: the one that `spread` selects, or the next. A disk with
-    /// more than its reserve comes first.
-    pub(crate) fn pick(&self, spread: u64, environment: &Environment) -> Result<DiskIndex, Code> {
-        let mut refusal = Code::DiskFailed;
-        let roomy = self.from(spread).filter(|index| self.has_room(*index));
-        let low = self.from(spread).filter(|index| !self.has_room(*index));
-        // All of them again: the room may have changed meanwhile.
-        for index in roomy.chain(low).chain(self.from(spread)) {
-            match self.check(index, environment) {
-                Ok(()) => return Ok(index),
-                Err(code) => refusal = code,
-            }
-        }
-        Err(refusal)
-    }
-
     /// Ok if the disk takes writes; probes it if it is time to.
     pub(crate) fn check(&self, index: DiskIndex, environment: &Environment) -> Result<(), Code> {
         let Some(disk) = self.disks.get(usize::from(index)) else {
@@ -197,52 +183,6 @@ impl Disks {
             disk.free.store(space.free, Relaxed);
             disk.total.store(space.total, Relaxed);
         }
-    }
-
-    /// Returns the disk that `pick` would return, as far as is known: no disk is asked.
-    pub(crate) fn known_pick(&self, spread: u64, environment: &Environment) -> Option<DiskIndex> {
-        let mut all = self.from(spread);
-        all.find(|index| self.is_roomy(*index, environment))
-            .or_else(|| {
-                let mut all = self.from(spread);
-                all.find(|index| self.is_well(*index, environment))
-            })
-    }
-
-    /// The directories of all disks: first of those that take writes and have more than their
-    /// reserve, then of those that have only their reserve, and last of those whose writes hang.
-    pub(crate) fn roots_by_room(&self, environment: &Environment) -> Vec<&Path> {
-        let mut disks: Vec<_> = self.disks.iter().collect();
-        disks.sort_by_key(|disk| {
-            (
-                disk.flow.is_stalled(environment.clock.as_ref()),
-                disk.troubled.load(Relaxed),
-                self.reserve.is_reached(disk.space()),
-            )
-        });
-        disks.iter().map(|disk| disk.root.as_path()).collect()
-    }
-
-    /// True if the disk has more than its reserve.
-    fn has_room(&self, index: DiskIndex) -> bool {
-        let disk = self.disks.get(usize::from(index));
-        disk.is_some_and(|disk| !self.reserve.is_reached(disk.space()))
-    }
-
-    /// True if the disk takes writes, and has more than its reserve, as far as is known.
-    fn is_roomy(&self, index: DiskIndex, environment: &Environment) -> bool {
-        self.has_room(index) && self.is_well(index, environment)
-    }
-
-    /// True if the disk has only its reserve, and another one has room, as far as is known.
-    pub(crate) fn gives_way(&self, index: DiskIndex, environment: &Environment) -> bool {
-        !self.has_room(index) && self.from(0).any(|other| self.is_roomy(other, environment))
-    }
-
-    /// All disks, beginning with the one that `spread` selects.
-    fn from(&self, spread: u64) -> impl Iterator<Item = DiskIndex> {
-        let count = self.disks.len() as u64;
-        (0..count).map(move |step| ((spread % count + step) % count) as DiskIndex)
     }
 
     /// True if the disk takes writes, as far as is known.
@@ -332,6 +272,11 @@ impl Disk {
             free: self.free.load(Relaxed),
             total: self.total.load(Relaxed),
         }
+    }
+
+    /// True if it had trouble, and may be probed again.
+    fn is_due(&self, now_ms: u64) -> bool {
+        matches!(*locked(&self.health), Health::Bad { retry_at_ms, .. } if now_ms >= retry_at_ms)
     }
 
     fn known(&self, environment: &Environment) -> Result<(), Code> {

@@ -165,18 +165,21 @@ impl Home {
         }
     }
 
-    /// Returns a disk like `disk`, as far as is known: no disk is asked.
-    pub(crate) fn known_disk(
+    /// Returns a disk like `disk`, for the thread of a place: it asks only the disk there, and only
+    /// if none is known to accept writes.
+    pub(crate) fn disk_for(
         &self,
         resources: &Resources,
         reduce: ReduceId,
+        place: usize,
     ) -> Result<DiskIndex, Code> {
         let (disks, environment) = (&resources.disks, &resources.environment);
         match self {
             Self::Ours { .. } if self.is_lost() => Err(Code::DiskFailed),
             Self::Ours { spread, .. } => {
-                let known = disks.known_pick(spread.wrapping_add(u64::from(reduce.0)), environment);
-                known.ok_or_else(|| disks.known(environment).err().unwrap_or(Code::DiskFailed))
+                let spread = spread.wrapping_add(u64::from(reduce.0));
+                let known = disks.known_pick(spread, environment);
+                known.map_or_else(|| disks.pick_own(place, environment), Ok)
             }
             Self::Spark { .. } => Ok(0),
         }

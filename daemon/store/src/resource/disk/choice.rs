@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Which disk takes the next bytes of a partition.
+
+use std::path::Path;
+
+use lodestone_model::Code;
+
+use super::{DiskIndex, Disks};
+use crate::resource::Environment;
+use crate::sync::atomic::Ordering::Relaxed;
+
+impl Disks {
+    /// Returns a disk that accepts writes: the one that `spread` selects, or the next. A disk with
+    /// more than its reserve comes first.
+    pub(crate) fn pick(&self, spread: u64, environment: &Environment) -> Result<DiskIndex, Code> {
+        let mut refusal = Code::DiskFailed;
+        let roomy = self.from(spread).filter(|index| self.has_room(*index));
+        let low = self.from(spread).filter(|index| !self.has_room(*index));
+        // All of them again: the room may have changed meanwhile.
+        for index in roomy.chain(low).chain(self.from(spread)) {
+            match self.check(index, environment) {
+                Ok(()) => return Ok(index),
+                Err(code) => refusal = code,
+            }
+        }
+        Err(refusal)
+    }
+
+    /// Returns this disk if it accepts writes, for a caller that asks no other one. OVERLOADED if
+    /// another one may be probed now: its thread does that.
+    pub(crate) fn pick_own(
+        &self,
+        place: usize,
+        environment: &Environment,
+    ) -> Result<DiskIndex, Code> {
+        let now_ms = environment.clock.now_ms();
+        let others = self.disks.iter().enumerate();
+        let mut others = others.filter(|(at, _)| *at != place);
+        let own = DiskIndex::try_from(place)
+            .ok()
+            .filter(|own| usize::from(*own) < self.len());
+        let checked = match own {
+            Some(own) => self.check(own, environment).map(|()| own),
+            None => Err(self.known(environment).err().unwrap_or(Code::DiskFailed)),
+        };
+        checked.map_err(|code| match others.any(|(_, disk)| disk.is_due(now_ms)) {
+            true => Code::Overloaded,
+            false => code,
+        })
+    }
+
+    /// Returns the disk that `pick` would return, as far as is known: no disk is asked.
+    pub(crate) fn known_pick(&self, spread: u64, environment: &Environment) -> Option<DiskIndex> {
+        let mut all = self.from(spread);
+        all.find(|index| self.is_roomy(*index, environment))
+            .or_else(|| {
+                let mut all = self.from(spread);
+                all.find(|index| self.is_well(*index, environment))
+            })
+    }
+
+    /// The directories of all disks: first of those that take writes and have more than their
+    /// reserve, then of those that have only their reserve, and last of those whose writes hang.
+    pub(crate) fn roots_by_room(&self, environment: &Environment) -> Vec<&Path> {
+        let mut disks: Vec<_> = self.disks.iter().collect();
+        disks.sort_by_key(|disk| {
+            (
+                disk.flow.is_stalled(environment.clock.as_ref()),
+                disk.troubled.load(Relaxed),
+                self.reserve.is_reached(disk.space()),
+            )
+        });
+        disks.iter().map(|disk| disk.root.as_path()).collect()
+    }
+
+    /// True if the disk has more than its reserve.
+    fn has_room(&self, index: DiskIndex) -> bool {
+        let disk = self.disks.get(usize::from(index));
+        disk.is_some_and(|disk| !self.reserve.is_reached(disk.space()))
+    }
+
+    /// True if the disk takes writes, and has more than its reserve, as far as is known.
+    fn is_roomy(&self, index: DiskIndex, environment: &Environment) -> bool {
+        self.has_room(index) && self.is_well(index, environment)
+    }
+
+    /// True if the disk has only its reserve, and another one has room, as far as is known.
+    pub(crate) fn gives_way(&self, index: DiskIndex, environment: &Environment) -> bool {
+        !self.has_room(index) && self.from(0).any(|other| self.is_roomy(other, environment))
+    }
+
+    /// All disks, beginning with the one that `spread` selects.
+    fn from(&self, spread: u64) -> impl Iterator<Item = DiskIndex> {
+        let count = self.disks.len() as u64;
+        (0..count).map(move |step| ((spread % count + step) % count) as DiskIndex)
+    }
+}
