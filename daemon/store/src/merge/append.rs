@@ -73,7 +73,11 @@ impl Partition {
     /// An error if no disk accepts writes. To know it for certain, a disk in trouble is probed.
     fn check_disk(&self, resources: &Resources, wait: Wait) -> Result<(), Code> {
         match wait {
-            Wait::InTime => self.home().disk(resources, self.reduce()).map(drop),
+            Wait::InTime => {
+                let (disks, environment) = (&resources.disks, &resources.environment);
+                let pick = |spread| disks.pick(spread, environment);
+                self.home().disk(self.reduce(), pick).map(drop)
+            }
             Wait::Never => {
                 let known = self.home().next_place(resources, self.reduce(), None);
                 known.map(drop).ok_or(Code::Overloaded)

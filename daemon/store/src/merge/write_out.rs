@@ -242,10 +242,10 @@ impl Partition {
         {
             return Ok(DataFile::Own(own.disk));
         }
-        let disk = match writer {
-            Writer::Request => self.home().disk(resources, self.reduce()),
-            Writer::Place(place) => self.home().disk_for(resources, self.reduce(), place),
-        }?;
+        let disk = self.home().disk(self.reduce(), |spread| match writer {
+            Writer::Request => disks.pick(spread, environment),
+            Writer::Place(place) => disks.pick_at(place, spread, environment),
+        })?;
         let bytes = inner.extents.bytes() + length;
         // The segment that is being written through is not in the index yet.
         let maps = inner.segments.len() as u64 + 1;

@@ -34,7 +34,6 @@ struct Candidate {
 /// meanwhile.
 struct WriteOutPart<'a> {
     partition: &'a Partition,
-    disk: DiskIndex,
     inner: TimedGuard<'a, Inner>,
 }
 
@@ -132,10 +131,12 @@ fn write_out_group(resources: &Resources, place: usize, candidates: &[Candidate]
         .map(|candidate| candidate.partition.as_ref())
         .filter(|partition| partition.goes_to_shared_file(resources, place))
         .collect();
-    let parts = shared
-        .into_iter()
-        .filter_map(|partition| WriteOutPart::of(resources, partition, place));
-    write_shared(resources, place, parts.collect());
+    if let Some(disk) = resources.disks.at(place) {
+        let parts = shared
+            .into_iter()
+            .filter_map(|partition| WriteOutPart::of(resources, partition, disk));
+        write_shared(resources, disk, parts.collect());
+    }
 }
 
 impl Partition {
@@ -161,8 +162,8 @@ impl Partition {
     }
 }
 
-fn write_shared(resources: &Resources, place: usize, parts: Vec<WriteOutPart<'_>>) {
-    let Some((first, disk)) = parts.first().map(|part| (part.partition, part.disk)) else {
+fn write_shared(resources: &Resources, disk: DiskIndex, parts: Vec<WriteOutPart<'_>>) {
+    let Some(first) = parts.first().map(|part| part.partition) else {
         return;
     };
     let slices: Vec<&[u8]> = parts
@@ -190,32 +191,27 @@ fn write_shared(resources: &Resources, place: usize, parts: Vec<WriteOutPart<'_>
             let partitions: Vec<_> = parts.into_iter().map(|part| part.partition).collect();
             partitions
                 .into_iter()
-                .for_each(|partition| write_alone(resources, place, partition));
+                .for_each(|partition| write_alone(resources, disk, partition));
         }
     }
 }
 
 /// If no disk takes the bytes, each partition drops its segments if it may. Otherwise the thread of
 /// another disk writes them.
-fn write_alone(resources: &Resources, place: usize, partition: &Partition) {
+fn write_alone(resources: &Resources, disk: DiskIndex, partition: &Partition) {
     if let Some(mut inner) = partition.try_lock_with_tail() {
-        let _ = partition.write_out_locked(resources, Writer::Place(place), &mut inner, &[]);
+        let _ = partition.write_out_locked(resources, Writer::Place(disk.into()), &mut inner, &[]);
     }
 }
 
 impl<'a> WriteOutPart<'a> {
     /// Returns the partition with its lock, if it still goes to the shared file of this disk.
-    fn of(resources: &Resources, partition: &'a Partition, place: usize) -> Option<Self> {
+    fn of(resources: &Resources, partition: &'a Partition, disk: DiskIndex) -> Option<Self> {
         let inner = partition.try_lock_with_tail()?;
-        let (writer, length) = (Writer::Place(place), inner.tail.len() as u64);
-        match partition.next_file(resources, writer, &inner, length) {
-            Ok(DataFile::Shared(disk)) if usize::from(disk) == place => Some(Self {
-                partition,
-                disk,
-                inner,
-            }),
-            _ => None,
-        }
+        let length = inner.tail.len() as u64;
+        let file = partition.next_file(resources, Writer::Place(disk.into()), &inner, length);
+        file.is_ok_and(|file| file == DataFile::Shared(disk))
+            .then_some(Self { partition, inner })
     }
 
     fn written(mut self, range: FileRange) {

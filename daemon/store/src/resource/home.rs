@@ -153,34 +153,16 @@ impl Home {
         })
     }
 
-    /// Returns a disk that accepts writes, for the next bytes of a partition.
-    pub(crate) fn disk(&self, resources: &Resources, reduce: ReduceId) -> Result<DiskIndex, Code> {
-        match self {
-            Self::Ours { .. } if self.is_lost() => Err(Code::DiskFailed),
-            Self::Ours { spread, .. } => resources.disks.pick(
-                spread.wrapping_add(u64::from(reduce.0)),
-                &resources.environment,
-            ),
-            Self::Spark { .. } => Ok(0),
-        }
-    }
-
-    /// Returns a disk like `disk`, for the thread of a place: it asks only the disk there, and only
-    /// if none is known to accept writes.
-    pub(crate) fn disk_for(
+    /// Returns a disk that accepts writes, for the next bytes of a partition: the one that `pick`
+    /// returns for a number by which partitions are spread.
+    pub(crate) fn disk(
         &self,
-        resources: &Resources,
         reduce: ReduceId,
-        place: usize,
+        pick: impl FnOnce(u64) -> Result<DiskIndex, Code>,
     ) -> Result<DiskIndex, Code> {
-        let (disks, environment) = (&resources.disks, &resources.environment);
         match self {
             Self::Ours { .. } if self.is_lost() => Err(Code::DiskFailed),
-            Self::Ours { spread, .. } => {
-                let spread = spread.wrapping_add(u64::from(reduce.0));
-                let known = disks.known_pick(spread, environment);
-                known.map_or_else(|| disks.pick_own(place, environment), Ok)
-            }
+            Self::Ours { spread, .. } => pick(spread_of(*spread, reduce)),
             Self::Spark { .. } => Ok(0),
         }
     }
@@ -197,7 +179,7 @@ impl Home {
             return Some(resources.disks.len());
         };
         let (disks, environment) = (&resources.disks, &resources.environment);
-        let spread = spread.wrapping_add(u64::from(reduce.0));
+        let spread = spread_of(*spread, reduce);
         let disk = own
             .filter(|own| !disks.gives_way(*own, environment))
             .filter(|own| disks.is_well(*own, environment))
@@ -393,4 +375,9 @@ fn names_file(error: &io::Error) -> bool {
         error.kind(),
         FileTooLarge | IsADirectory | NotADirectory | NotFound | PermissionDenied
     )
+}
+
+/// The number by which the partitions of a generation are spread over the disks.
+fn spread_of(spread: u64, reduce: ReduceId) -> u64 {
+    spread.wrapping_add(u64::from(reduce.0))
 }

@@ -141,18 +141,13 @@ impl WriteCalls {
         let (at, Some(place)) = (place, self.places.get(place)) else {
             return false;
         };
-        let is_called_for_all = || {
-            locked(&self.for_all)
-                .get(at)
-                .is_some_and(|call| call.is_open)
-        };
         let waits = |_: &mut ()| {
-            let is_called = place.goal.load(SeqCst) != 0 || is_called_for_all();
+            let is_called = place.goal.load(SeqCst) != 0 || self.is_called_for_all(at);
             !is_called && !self.is_over()
         };
         let waited = place.called.wait_while(locked(&place.turn), waits);
         drop(waited.unwrap_or_else(PoisonError::into_inner));
-        !self.is_over.load(SeqCst)
+        !self.is_over()
     }
 
     /// Lets a thread rest for a moment, or until it is called to write out everything.

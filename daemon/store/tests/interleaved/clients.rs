@@ -70,6 +70,20 @@ pub(crate) fn write_out_meanwhile(world: &Arc<World>) -> JoinHandle<()> {
     })
 }
 
+pub(crate) fn remove(world: &World) {
+    let (attempt, shuffle) = (AppAttempt::NONE, ShuffleId(7));
+    let removed = world.store.remove_shuffle(&app(), attempt, shuffle, None);
+    removed.unwrap();
+}
+
+/// Nothing of the shuffle, which was removed, is left.
+pub(crate) fn assert_nothing_stays(world: &World) {
+    let files = world.data_files(DISK);
+    assert!(files.is_empty(), "a file stays: {files:?}");
+    assert_eq!(world.store.load().memory_used, 0, "memory stays in use");
+    assert_eq!(world.fs.open_files().0, 0);
+}
+
 /// Repeats a request while it is refused for now.
 pub(crate) fn insist<T>(mut ask: impl FnMut() -> Result<T, Code>) -> Result<T, Code> {
     loop {

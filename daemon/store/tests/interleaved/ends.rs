@@ -52,10 +52,7 @@ pub(crate) fn remove_while_others_use_it() {
     thread::yield_now();
     remove(&world);
     users.into_iter().for_each(|user| user.join().unwrap());
-    let files = world.data_files(DISK);
-    assert!(files.is_empty(), "a file stays: {files:?}");
-    assert_eq!(world.store.load().memory_used, 0, "memory stays in use");
-    assert_eq!(world.fs.open_files().0, 0);
+    assert_nothing_stays(&world);
 }
 
 #[test]
@@ -71,12 +68,6 @@ fn read_to_the_end(world: &World, mut reader: Reader) -> Code {
             Err(code) => return code,
         }
     }
-}
-
-fn remove(world: &World) {
-    let (attempt, shuffle) = (AppAttempt::NONE, ShuffleId(7));
-    let removed = world.store.remove_shuffle(&app(), attempt, shuffle, None);
-    removed.unwrap();
 }
 
 pub(crate) fn remove_while_it_is_read() {

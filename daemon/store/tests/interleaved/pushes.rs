@@ -77,14 +77,9 @@ fn abort(world: &World, map: u32) -> Result<(), Code> {
     aborted.map_err(|refusal| refusal.code)
 }
 
-/// Nothing of a removed shuffle stays.
-fn remove(world: &World) {
-    let (attempt, shuffle) = (AppAttempt::NONE, ShuffleId(7));
-    let removed = world.store.remove_shuffle(&app(), attempt, shuffle, None);
-    removed.unwrap();
-    world.look_after();
-    assert_eq!(world.store.load().memory_used, 0);
-    assert_eq!(world.fs.open_files().0, 0);
+fn remove_all(world: &World) {
+    remove(world);
+    assert_nothing_stays(world);
 }
 
 #[test]
@@ -94,7 +89,7 @@ fn all_of_an_attempt_that_committed_is_read_and_nothing_of_one_that_was_aborted(
             let world = world(mode);
             let committed = run(&world, false);
             assert_eq!(committed.len() as u32, MAPS - 1);
-            remove(&world);
+            remove_all(&world);
         });
     }
 }
@@ -106,7 +101,7 @@ fn a_write_that_fails_costs_no_segment_without_an_original() {
         fail_a_write(&world);
         let committed = run(&world, false);
         assert_eq!(committed.len() as u32, MAPS - 1);
-        remove(&world);
+        remove_all(&world);
     });
 }
 
@@ -116,7 +111,7 @@ fn after_a_write_that_fails_readers_of_merged_blocks_get_their_bytes_or_a_refusa
         let world = world(Mode::Merge);
         fail_a_write(&world);
         run(&world, true);
-        remove(&world);
+        remove_all(&world);
     });
 }
 
@@ -151,7 +146,7 @@ fn a_batch_that_two_connections_bring_at_the_same_time_is_taken_once() {
         let mut reader = Reader::default();
         reader.look(&world).unwrap();
         assert_eq!(reader.maps(0), [0].into());
-        remove(&world);
+        remove_all(&world);
     });
 }
 
@@ -188,5 +183,5 @@ fn commit_and_abort() {
     for reduce in PARTITIONS {
         assert_eq!(world.segments(reduce), [], "an aborted attempt is shown");
     }
-    remove(&world);
+    remove_all(&world);
 }

@@ -160,6 +160,20 @@ impl Drop for End<'_> {
     }
 }
 
+/// Runs `check` while the threads that write out drain the store.
+fn while_it_drains(world: &World, check: impl FnOnce(&Store)) {
+    thread::scope(|scope| {
+        let _end = End(world);
+        let store: &Store = &world.store;
+        store.begin_writing();
+        for place in 0..=store.disk_count() {
+            scope.spawn(move || store.write_out_when_called(place));
+        }
+        store.drain();
+        check(store);
+    });
+}
+
 /// Calls the threads that write out until this is so.
 fn write_until(world: &World, reached: impl Fn() -> bool) {
     for _ in 0..3_000 {
@@ -186,14 +200,7 @@ fn while_one_disk_hangs_a_drain_writes_out_the_data_of_the_others() {
     attempt.commit().unwrap();
     let left = || world.store.unwritten_bytes();
     world.fs.hold_writes_below(Path::new("/disk0"));
-    thread::scope(|scope| {
-        let _end = End(&world);
-        let store = &world.store;
-        store.begin_writing();
-        for place in 0..=store.disk_count() {
-            scope.spawn(move || store.write_out_when_called(place));
-        }
-        store.drain();
+    while_it_drains(&world, |store| {
         let half = EACH * u64::from(PARTITIONS / 2);
         write_until(&world, || world.fs.held_writes() == 1 && left() == half);
         assert!(!store.wait_until_written(Duration::ZERO));
@@ -223,14 +230,7 @@ fn a_large_partition_on_a_disk_that_hangs_does_not_keep_the_others_in_memory() {
         attempt.push(&[(reduce, b"remote")]);
     }
     world.fs.hold_writes_below(Path::new("/disk0"));
-    thread::scope(|scope| {
-        let _end = End(&world);
-        let store = &world.store;
-        store.begin_writing();
-        for place in 0..=store.disk_count() {
-            scope.spawn(move || store.write_out_when_called(place));
-        }
-        store.drain();
+    while_it_drains(&world, |store| {
         write_until(&world, || world.fs.held_writes() == 1);
         world.clock.advance_ms(10_000);
         write_until(&world, || store.unwritten_bytes() == u64::from(large) * MIB);
@@ -251,14 +251,7 @@ fn a_thread_that_writes_out_does_not_probe_another_disk_that_may_hang() {
     world.fs.mend(Path::new("/disk0"));
     world.fs.hold_writes_below(Path::new("/disk0"));
     world.clock.advance_ms(5_000);
-    thread::scope(|scope| {
-        let _end = End(&world);
-        let store = &world.store;
-        store.begin_writing();
-        for place in 0..=store.disk_count() {
-            scope.spawn(move || store.write_out_when_called(place));
-        }
-        store.drain();
+    while_it_drains(&world, |store| {
         write_until(&world, || store.unwritten_bytes() == 0);
         assert_eq!(world.fs.held_writes(), 0);
     });

@@ -26,27 +26,35 @@ impl Disks {
         Err(refusal)
     }
 
-    /// Returns this disk if it accepts writes, for a caller that asks no other one. OVERLOADED if
-    /// another one may be probed now: its thread does that.
-    pub(crate) fn pick_own(
+    /// Returns a disk like `pick`, for the thread of a place: it asks only the disk there, and only
+    /// if none is known to accept writes. OVERLOADED if another one may be probed now: its thread
+    /// does that.
+    pub(crate) fn pick_at(
         &self,
         place: usize,
+        spread: u64,
         environment: &Environment,
     ) -> Result<DiskIndex, Code> {
-        let now_ms = environment.clock.now_ms();
-        let others = self.disks.iter().enumerate();
-        let mut others = others.filter(|(at, _)| *at != place);
-        let own = DiskIndex::try_from(place)
-            .ok()
-            .filter(|own| usize::from(*own) < self.len());
-        let checked = match own {
+        if let Some(known) = self.known_pick(spread, environment) {
+            return Ok(known);
+        }
+        let checked = match self.at(place) {
             Some(own) => self.check(own, environment).map(|()| own),
             None => Err(self.known(environment).err().unwrap_or(Code::DiskFailed)),
         };
+        let now_ms = environment.clock.now_ms();
+        let others = self.disks.iter().enumerate();
+        let mut others = others.filter(|(at, _)| *at != place);
         checked.map_err(|code| match others.any(|(_, disk)| disk.is_due(now_ms)) {
             true => Code::Overloaded,
             false => code,
         })
+    }
+
+    /// Returns the disk at this place; none at that of executors' directories.
+    pub(crate) fn at(&self, place: usize) -> Option<DiskIndex> {
+        let index = DiskIndex::try_from(place).ok();
+        index.filter(|_| place < self.disks.len())
     }
 
     /// Returns the disk that `pick` would return, as far as is known: no disk is asked.
