@@ -250,6 +250,10 @@ impl Run {
         };
         let now_ms = self.world.now_ms();
         self.model.rpc(now_ms, connection, body, &answer, trouble)?;
+        if trouble.writes {
+            // Threads that write out work after the answer too: what it shows may be gone now.
+            self.model.doubt();
+        }
         if refusal(&answer).is_none() {
             self.attempt_ended(body);
         }
