@@ -15,8 +15,8 @@
 
 pub mod check;
 pub mod client;
+pub mod connections;
 pub mod dice;
-pub mod disk;
 pub mod fleet;
 pub mod model;
 pub mod network;

@@ -1,14 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `soak`: fresh seeds until one fails or it is interrupted. `soak <seed>` prints the story of one.
+//! A seed of connections takes as long as many of handlers: each twentieth seed runs both.
 
 use std::io::Write as _;
 use std::process::ExitCode;
 
+use lodestone_sim::connections;
 use lodestone_sim::run::{SimSetup, run};
 use lodestone_store::{OsRandom, Random as _};
 
 /// Seeds between two lines of progress.
 const PROGRESS: u64 = 10_000;
+
+/// Seeds of handlers for each one of connections.
+const FOR_EACH_OF_CONNECTIONS: u64 = 20;
 
 /// Events shown before a breach.
 const SHOWN: usize = 40;
@@ -42,6 +47,12 @@ fn main() -> ExitCode {
                 let _ = writeln!(out, "  {event}");
             }
             let _ = writeln!(out, "seed {seed}: {breach}");
+            return ExitCode::FAILURE;
+        }
+        if done % FOR_EACH_OF_CONNECTIONS == 0
+            && let Some(breach) = connections::run(seed, None).breach
+        {
+            let _ = writeln!(out, "seed {seed}, of connections: {breach}");
             return ExitCode::FAILURE;
         }
         if done % PROGRESS == 0 || argument.is_some() {

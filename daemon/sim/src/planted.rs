@@ -5,7 +5,7 @@
 //! change a request, an answer or a call as the bug would. Twenty are inside the store, behind
 //! its feature `planted`.
 
-use lodestone_store::PlantedBug;
+use lodestone_planted::Bug as PlantedBug;
 
 /// A bug of the daemon.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -86,9 +86,6 @@ pub use spark::chunks::MergedMeta;
 pub use state::executors::ExecutorInfo;
 pub use state::store::Store;
 
-#[cfg(feature = "planted")]
-pub use resource::planted::{Bug as PlantedBug, plant};
-
 #[cfg(any(test, feature = "fake"))]
 pub use resource::clock::ManualClock;
 #[cfg(any(test, feature = "fake"))]

@@ -56,8 +56,8 @@ pub struct Config {
     #[arg(long, value_name = "TIME")]
     #[serde(deserialize_with = "given")]
     pub idle_exit: Option<Time>,
-    /// Connections served at the same time. When there are more, the daemon closes the one that is
-    /// idle for longest.
+    /// Connections served at the same time. When there are more, the daemon closes the one on which
+    /// no byte has moved for longest: an idle one, or one that has waited for 10 s.
     #[arg(long, value_name = "COUNT", default_value = "4096")]
     #[serde(deserialize_with = "parsed")]
     pub max_connections: Connections,

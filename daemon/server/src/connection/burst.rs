@@ -10,13 +10,13 @@ use std::sync::Arc;
 
 use bytes::{Buf, Bytes};
 use lodestone_model::{Code, Refusal};
+use lodestone_planted::{self as planted, Bug};
 use lodestone_store::{ChunkData, Part, Wait};
 use lodestone_wire::Frame;
 use lodestone_wire::frame::{self, ChunkFailure, StreamFailure, StreamHead};
-use tokio::io::Interest;
-use tokio::net::TcpStream;
-use tokio::task::{spawn_blocking, yield_now};
+use tokio::task::yield_now;
 
+use super::socket::Socket;
 use super::writer::writable_in_time;
 use super::{ChunkHead, CloseReason, Hold, sendfile};
 use crate::metrics::stopwatch::Stopwatch;
@@ -51,7 +51,7 @@ pub(super) struct Wanted {
 }
 
 pub(super) struct Burst {
-    socket: Arc<TcpStream>,
+    socket: Arc<dyn Socket>,
     service: Arc<Service>,
     waiting: VecDeque<Wanted>,
     /// The next chunk, and the places where it was. It is looked for again when there is a turn at
@@ -82,7 +82,7 @@ enum State {
 
 impl Burst {
     pub(super) fn new(
-        socket: Arc<TcpStream>,
+        socket: Arc<dyn Socket>,
         service: Arc<Service>,
         waiting: VecDeque<Wanted>,
     ) -> Self {
@@ -116,7 +116,7 @@ impl Burst {
             match state? {
                 State::Done => return Ok(()),
                 State::Pause => {}
-                State::Full => writable_in_time(&self.socket).await?,
+                State::Full => writable_in_time(&*self.socket).await?,
             }
         }
     }
@@ -126,11 +126,10 @@ impl Burst {
         places: Vec<usize>,
     ) -> Result<(Self, Result<State, CloseReason>), CloseReason> {
         let service = Arc::clone(&self.service);
-        let turns = service.lanes.reading(&places).await;
-        let going = spawn_blocking(move || {
+        let at = places.clone();
+        let going = service.lanes.read(&at, move || {
             let mut left = MAX_BYTES;
             let state = self.go(Wait::InTime, &places, &mut left);
-            drop(turns);
             (self, state)
         });
         going.await.map_err(|_| CloseReason::Panic)
@@ -160,7 +159,7 @@ impl Burst {
                     None => return Ok(State::Done),
                 },
             };
-            let sent = current.send(&self.socket, *left).inspect_err(|reason| {
+            let sent = current.send(&*self.socket, *left).inspect_err(|reason| {
                 if let (CloseReason::Chunk(_), Some(name)) = (reason, current.job.name()) {
                     let now_ms = self.service.store.now_ms();
                     self.service.unreadable.mark(name, now_ms);
@@ -247,12 +246,11 @@ impl Burst {
 impl Current {
     /// Sends until nothing is left, the socket is full or so many bytes are sent, and returns the
     /// number of bytes.
-    fn send(&mut self, socket: &TcpStream, most: u64) -> Result<u64, CloseReason> {
+    fn send(&mut self, socket: &dyn Socket, most: u64) -> Result<u64, CloseReason> {
         let mut sent = 0;
         while !self.pieces.is_empty() && sent < most {
             let pieces = self.pieces.make_contiguous();
-            let step = socket.try_io(Interest::WRITABLE, || sendfile::step(socket, pieces));
-            match step {
+            match socket.try_send(pieces) {
                 Ok(0) => return Err(CloseReason::Chunk(ErrorKind::UnexpectedEof.into())),
                 Ok(count) => {
                     sent += count as u64;
@@ -274,6 +272,10 @@ impl Current {
         while let Some(piece) = self.pieces.pop_front() {
             let length = piece.length();
             if length > count as u64 {
+                let count = match planted::is(Bug::PartOfChunkRepeated) {
+                    true => 0,
+                    false => count,
+                };
                 self.pieces.push_front(after(piece, count));
                 return;
             }

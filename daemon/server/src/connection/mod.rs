@@ -3,10 +3,13 @@
 //! and the limits between them.
 
 mod burst;
+pub mod clock;
 pub mod pace;
 mod reader;
 mod sendfile;
+pub mod socket;
 pub mod table;
+mod watched;
 mod writer;
 
 use std::io;
@@ -28,6 +31,7 @@ use crate::service::pool::Reserved;
 use burst::Wanted;
 use pace::{LEAST_BYTES, WINDOW};
 use reader::Reader;
+use socket::Socket;
 use table::Place;
 use writer::Writer;
 
@@ -66,7 +70,7 @@ pub enum CloseReason {
     #[error("no request for {} s", IDLE_TIMEOUT.as_secs())]
     Idle,
     /// Another connection needs its place.
-    #[error("it was idle for longest, and max-connections is reached")]
+    #[error("no byte moved on it for longest, and max-connections is reached")]
     MadeWay,
     /// The daemon stops.
     #[error("the daemon stops")]
@@ -173,14 +177,17 @@ fn configure(socket: &TcpStream) -> io::Result<()> {
     Ok(())
 }
 
-async fn run(
-    socket: Arc<TcpStream>,
+/// Answers the requests that come through a socket until the connection ends, and returns the
+/// reason of the end.
+pub async fn run(
+    socket: Arc<dyn Socket>,
     place: Place,
     service: &Arc<Service>,
     mut stop: watch::Receiver<bool>,
 ) -> CloseReason {
     // Every entry of the queue holds a permit: sending never waits.
     let (outbound, queue) = mpsc::channel(MAX_IN_WORK);
+    let socket = place.watched(socket);
     let writer = Writer::new(Arc::clone(&socket), queue, Arc::clone(service));
     let mut writer = tokio::spawn(writer.run());
     let call = Call::new(service, place.number);
@@ -188,6 +195,7 @@ async fn run(
     let room = Arc::clone(call.streams.room());
     let reader = Reader::new(socket, call, place, outbound);
     let ended = tokio::select! {
+        biased;
         reason = reader.run() => Err(reason),
         written = &mut writer => Ok(written.unwrap_or(Some(CloseReason::Panic))),
         () = entry.makes_way.notified() => Err(CloseReason::MadeWay),

@@ -1,19 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
-//! All open connections. When there are too many, the one that is idle for longest makes way: hosts
-//! that vanished leave connections behind, and each of these would keep an executor out.
+//! All open connections. When there are too many, the one makes way on which no byte has moved for
+//! longest. Hosts that vanished leave connections behind, and clients stop in the middle of
+//! requests and answers: each of these would keep an executor out.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use lodestone_planted::{self as planted, Bug};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
+use super::clock;
+use super::socket::Socket;
+use super::watched::Watched;
 use super::{IDLE_TIMEOUT, MAX_IN_WORK};
 
 /// How long a new connection may wait for the end of an idle one.
 const WAIT: Duration = Duration::from_secs(2);
+
+/// A connection with requests in work makes way too, if no byte has moved on it for this long.
+const QUIET: Duration = Duration::from_secs(10);
 
 /// New connections that may wait at once.
 const WAITING: usize = 64;
@@ -26,24 +34,24 @@ pub struct ConnectionTable {
     places: Arc<Semaphore>,
     waiting: Semaphore,
     open: Mutex<BTreeMap<u64, Arc<Entry>>>,
-    /// Counts the requests of all connections.
-    uses: AtomicU64,
+    begin: Instant,
 }
 
 /// One connection.
 #[derive(Debug)]
-pub(crate) struct Entry {
+pub(super) struct Entry {
     /// The permits of requests in work. A connection that has all of them is idle.
     pub(super) permits: Arc<Semaphore>,
-    /// Number of the last request.
-    used: AtomicU64,
+    begin: Instant,
+    /// When the last byte moved, in nanoseconds.
+    moved: AtomicU64,
     /// Another connection needs the place.
     pub(super) makes_way: Notify,
 }
 
 /// A place in the table, until it is dropped.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub struct Place {
     table: Arc<ConnectionTable>,
     pub(super) number: u64,
     pub(super) entry: Arc<Entry>,
@@ -59,22 +67,24 @@ impl ConnectionTable {
             places: Arc::new(Semaphore::new(places)),
             waiting: Semaphore::new(WAITING),
             open: Mutex::default(),
-            uses: AtomicU64::new(0),
+            begin: clock::now(),
         })
     }
 
-    /// Takes a place for the connection with this number. If there is none, the idlest connection
+    /// Takes a place for the connection with this number. If there is none, the quietest connection
     /// ends, and this waits for its place. `None`: all connections are in use.
-    pub(crate) async fn enter(self: &Arc<Self>, number: u64) -> Option<Place> {
+    pub async fn enter(self: &Arc<Self>, number: u64) -> Option<Place> {
         let permit = match Arc::clone(&self.places).try_acquire_owned() {
             Ok(permit) => permit,
-            Err(_) => self.place_of_the_idlest().await?,
+            Err(_) => self.place_of_the_quietest().await?,
         };
         let entry = Arc::new(Entry {
             permits: Arc::new(Semaphore::new(MAX_IN_WORK)),
-            used: self.next_use().into(),
+            begin: self.begin,
+            moved: 0.into(),
             makes_way: Notify::new(),
         });
+        entry.bytes_moved();
         self.open().insert(number, Arc::clone(&entry));
         Some(Place {
             table: Arc::clone(self),
@@ -84,20 +94,23 @@ impl ConnectionTable {
         })
     }
 
-    async fn place_of_the_idlest(&self) -> Option<OwnedSemaphorePermit> {
+    async fn place_of_the_quietest(&self) -> Option<OwnedSemaphorePermit> {
         let _turn = self.waiting.try_acquire().ok()?;
-        self.end_the_idlest();
+        self.end_the_quietest();
         timeout(WAIT, Arc::clone(&self.places).acquire_owned())
             .await
             .ok()?
             .ok()
     }
 
-    fn end_the_idlest(&self) {
+    fn end_the_quietest(&self) {
+        if planted::is(Bug::NoWayMade) {
+            return;
+        }
         let mut open = self.open();
-        let idle = open.iter().filter(|(_, entry)| entry.is_idle());
-        let idlest = idle.min_by_key(|(_, entry)| entry.used.load(Relaxed));
-        if let Some(number) = idlest.map(|(&number, _)| number)
+        let quiet = open.iter().filter(|(_, entry)| entry.may_make_way());
+        let quietest = quiet.min_by_key(|(_, entry)| entry.moved.load(Relaxed));
+        if let Some(number) = quietest.map(|(&number, _)| number)
             && let Some(entry) = open.remove(&number)
         {
             entry.makes_way.notify_one();
@@ -107,16 +120,22 @@ impl ConnectionTable {
     fn open(&self) -> MutexGuard<'_, BTreeMap<u64, Arc<Entry>>> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
-
-    fn next_use(&self) -> u64 {
-        self.uses.fetch_add(1, Relaxed)
-    }
 }
 
 impl Entry {
     /// No request is in work.
     pub(super) fn is_idle(&self) -> bool {
         self.permits.available_permits() == MAX_IN_WORK
+    }
+
+    fn may_make_way(&self) -> bool {
+        let moved = Duration::from_nanos(self.moved.load(Relaxed));
+        self.is_idle() || self.begin.elapsed().saturating_sub(moved) >= QUIET
+    }
+
+    pub(super) fn bytes_moved(&self) {
+        let now = self.begin.elapsed().as_nanos();
+        self.moved.store(now as u64, Relaxed);
     }
 }
 
@@ -125,14 +144,42 @@ impl Place {
         self.table.idle_timeout
     }
 
-    /// A request has come.
-    pub(super) fn used(&self) {
-        self.entry.used.store(self.table.next_use(), Relaxed);
+    /// The socket of this connection, watched for bytes that move.
+    pub(super) fn watched(&self, socket: Arc<dyn Socket>) -> Arc<dyn Socket> {
+        let entry = Arc::clone(&self.entry);
+        Arc::new(Watched::new(socket, entry))
     }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
         self.table.open().remove(&self.number);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::time::advance;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_in_use_makes_way_when_no_byte_has_moved_for_ten_seconds() {
+        let table = ConnectionTable::new(2, true);
+        let (quiet, busy) = (table.enter(0).await.unwrap(), table.enter(1).await.unwrap());
+        let _in_work = [&quiet, &busy].map(|place| {
+            let permits = Arc::clone(&place.entry.permits);
+            permits.try_acquire_owned().unwrap()
+        });
+        assert!(table.enter(2).await.is_none(), "both are in use");
+        advance(QUIET).await;
+        busy.entry.bytes_moved();
+        let entry = Arc::clone(&quiet.entry);
+        let (entered, ()) = tokio::join!(table.enter(3), async {
+            entry.makes_way.notified().await;
+            drop(quiet);
+        });
+        assert!(entered.is_some());
+        assert!(table.enter(4).await.is_none(), "the other one moves bytes");
     }
 }

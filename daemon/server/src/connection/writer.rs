@@ -7,12 +7,13 @@ use std::io::{ErrorKind, IoSlice};
 use std::sync::Arc;
 
 use bytes::{Buf, Bytes};
-use tokio::net::TcpStream;
+use lodestone_planted::{self as planted, Bug};
 use tokio::sync::mpsc;
 use tokio::sync::mpsc::error::TryRecvError;
 use tokio::time::timeout;
 
 use super::burst::{self, Burst, MAX_BYTES_AT_ONCE, Wanted};
+use super::socket::{Socket, writable};
 use super::{CloseReason, Hold, Outbound, STALL_TIMEOUT};
 use crate::service::Service;
 
@@ -23,7 +24,7 @@ const GATHER_BYTES: usize = 64 << 10;
 const MAX_SLICES: usize = 64;
 
 pub(super) struct Writer {
-    socket: Arc<TcpStream>,
+    socket: Arc<dyn Socket>,
     queue: mpsc::Receiver<Outbound>,
     /// Taken from the queue, and not looked at yet.
     next: Option<Outbound>,
@@ -39,7 +40,7 @@ pub(super) struct Writer {
 
 impl Writer {
     pub(super) fn new(
-        socket: Arc<TcpStream>,
+        socket: Arc<dyn Socket>,
         queue: mpsc::Receiver<Outbound>,
         service: Arc<Service>,
     ) -> Self {
@@ -110,19 +111,24 @@ impl Writer {
                     count += 1;
                 }
                 let slices = slices.get(..count).unwrap_or_default();
-                self.socket.try_write_vectored(slices)
+                self.socket.try_write(slices)
             };
             match written {
                 Ok(0) => return Err(CloseReason::Socket(ErrorKind::WriteZero.into())),
+                Ok(_) if planted::is(Bug::RestOfAnswerForgotten) => {
+                    self.advance(self.pending_bytes);
+                }
                 Ok(written) => self.advance(written),
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                    writable_in_time(&self.socket).await?;
+                    writable_in_time(&*self.socket).await?;
                 }
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) => return Err(CloseReason::Socket(error)),
             }
         }
-        self.holds.clear();
+        if !planted::is(Bug::AnswersHeld) {
+            self.holds.clear();
+        }
         Ok(())
     }
 
@@ -160,8 +166,11 @@ impl Writer {
 }
 
 /// Waits until the socket takes bytes again, with a time-out.
-pub(super) async fn writable_in_time(socket: &TcpStream) -> Result<(), CloseReason> {
-    match timeout(STALL_TIMEOUT, socket.writable()).await {
+pub(super) async fn writable_in_time(socket: &dyn Socket) -> Result<(), CloseReason> {
+    if planted::is(Bug::StalledAnswerKept) {
+        return writable(socket).await.map_err(CloseReason::Socket);
+    }
+    match timeout(STALL_TIMEOUT, writable(socket)).await {
         Ok(writable) => writable.map_err(CloseReason::Socket),
         Err(_) => Err(CloseReason::StalledAnswer),
     }

@@ -105,21 +105,32 @@ pub enum Answer {
 #[derive(Debug)]
 pub struct NoRoom(pub Refusal);
 
-/// Returns the memory that the answer to a request needs, if it may be large.
-pub fn answer_memory(call: &Call, body: &[u8]) -> Option<u64> {
+/// Returns the application of a request, if it names one, and the memory that its answer needs, if
+/// it may be large.
+pub fn answer_memory(call: &Call, body: &[u8]) -> Option<(Option<AppId>, u64)> {
     // A malformed request gets a small answer.
-    let bytes = match *body.first()? {
+    let (app, bytes) = match *body.first()? {
         ext::fetch::SegmentLayout::ID => {
             fetch::check_layout(call, body).ok()?;
-            return Some(fetch::layout_memory(call, &decode(body).ok()?));
+            let request: ext::fetch::SegmentLayout = decode(body).ok()?;
+            let bytes = fetch::layout_memory(call, &request);
+            return Some((Some(request.key.shuffle.app), bytes));
         }
-        ext::explain::ExplainApplication::ID => explain::memory(call, &decode(body).ok()?),
+        ext::explain::ExplainApplication::ID => {
+            let request: ext::explain::ExplainApplication = decode(body).ok()?;
+            (
+                AppId::new(&request.app).ok(),
+                explain::memory(call, &request),
+            )
+        }
         spark::register::GetLocalDirsForExecutors::ID if body.len() <= LONG_QUESTION_BYTES => {
-            register::local_dirs_memory(call, &decode(body).ok()?)
+            let request: spark::register::GetLocalDirsForExecutors = decode(body).ok()?;
+            let bytes = register::local_dirs_memory(call, &request);
+            (Some(request.app), bytes)
         }
-        _ => 0,
+        _ => return None,
     };
-    (bytes > SMALL_ANSWER_BYTES).then_some(bytes)
+    (bytes > SMALL_ANSWER_BYTES).then_some((app, bytes))
 }
 
 /// Returns how long a request waits for the memory of the list of its stream. Lodestone's plugin

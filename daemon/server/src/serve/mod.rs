@@ -30,7 +30,7 @@ const STOP_TIMEOUT: Duration = Duration::from_secs(11);
 /// The settings of `run` beside the service.
 #[derive(Debug, Clone, Copy)]
 pub struct Admission {
-    /// Connections served at once. When there are more, the idlest ends.
+    /// Connections served at once. When there are more, the quietest ends.
     pub max_connections: usize,
     /// End when there was no connection for this long.
     pub idle_exit: Option<Duration>,

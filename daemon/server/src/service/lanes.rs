@@ -2,10 +2,12 @@
 //! Threads for calls of the store. Each kind of call has threads of its own, and so have the reads
 //! from each disk. If calls hang in one disk, threads are left for all others.
 
+use std::fmt::Debug;
+use std::pin::Pin;
 use std::sync::Arc;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::task::{JoinError, spawn_blocking};
+use tokio::task::{JoinError, spawn, spawn_blocking};
 
 /// Calls that use memory only: hello, leases, registrations of shuffles, ends of applications.
 const CONTROLS: usize = 8;
@@ -61,6 +63,54 @@ pub enum Kind {
     Diagnosis,
 }
 
+/// What a thread is to do.
+#[derive(Clone, Copy, Debug)]
+pub enum Work<'a> {
+    /// To carry out a call.
+    Call(Kind),
+    /// To send chunks, which are at these places; without any, from memory.
+    Read(&'a [usize]),
+}
+
+/// The time until a thread has done its work. See [`Threads::Simulated`].
+pub type Delay = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// Decides how long threads take.
+pub trait Delays: Debug + Send + Sync {
+    /// How long this work takes.
+    fn of(&self, work: Work<'_>) -> Delay;
+}
+
+/// The threads that carry out the calls of all lanes.
+#[derive(Clone, Debug)]
+pub enum Threads {
+    /// Threads of the runtime for calls that may block.
+    OfRuntime,
+    /// The thread of the runtime itself, when a simulation says so. Until then the call has its
+    /// place in the lane.
+    Simulated(Arc<dyn Delays>),
+}
+
+impl Threads {
+    async fn carry_out<T: Send + 'static>(
+        &self,
+        work: Work<'_>,
+        call: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, JoinError> {
+        match self {
+            Self::OfRuntime => spawn_blocking(call).await,
+            Self::Simulated(delays) => {
+                let delay = delays.of(work);
+                let done = spawn(async move {
+                    delay.await;
+                    call()
+                });
+                done.await
+            }
+        }
+    }
+}
+
 /// The threads for one kind of call.
 #[derive(Debug)]
 pub struct Lane(Arc<Semaphore>);
@@ -71,6 +121,7 @@ pub type Turn = OwnedSemaphorePermit;
 /// All lanes.
 #[derive(Debug)]
 pub struct Lanes {
+    threads: Threads,
     control: Lane,
     questions: Lane,
     pushes: Lane,
@@ -102,8 +153,9 @@ impl Lane {
 
 impl Lanes {
     /// Lanes of a store with this many data directories.
-    pub fn new(disks: usize) -> Self {
+    pub fn new(disks: usize, threads: Threads) -> Self {
         Self {
+            threads,
             control: Lane::new(CONTROLS),
             questions: Lane::new(QUESTIONS),
             pushes: Lane::new(PUSHES),
@@ -141,16 +193,30 @@ impl Lanes {
             Kind::Diagnosis => &self.diagnoses,
         };
         let turn = lane.turn().await;
-        spawn_blocking(move || {
+        let call = move || {
             let _turn = turn;
             call()
-        })
-        .await
+        };
+        self.threads.carry_out(Work::Call(kind), call).await
+    }
+
+    /// Sends chunks that are at these places, when there is a turn at each.
+    pub async fn read<T: Send + 'static>(
+        &self,
+        places: &[usize],
+        send: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, JoinError> {
+        let turns = self.reading(places).await;
+        let send = move || {
+            let _turns = turns;
+            send()
+        };
+        self.threads.carry_out(Work::Read(places), send).await
     }
 
     /// Waits for a turn at each of these places; without one, for a turn to send from memory. Holds
     /// no turn of a place while it waits for another one, which may hang.
-    pub async fn reading(&self, places: &[usize]) -> Vec<Turn> {
+    async fn reading(&self, places: &[usize]) -> Vec<Turn> {
         let lanes: Vec<_> = places
             .iter()
             .filter_map(|place| self.reads.get(*place))
@@ -197,7 +263,7 @@ mod tests {
     #[test]
     fn calls_that_fill_their_lane_leave_threads_for_all_others() {
         for disks in [1, 2, 12, 1024] {
-            let lanes = Lanes::new(disks);
+            let lanes = Lanes::new(disks, Threads::OfRuntime);
             let all = [
                 &lanes.control,
                 &lanes.questions,
@@ -218,7 +284,7 @@ mod tests {
 
     #[tokio::test]
     async fn who_waits_for_a_place_that_hangs_holds_no_turn_of_another_one() {
-        let lanes = Lanes::new(2);
+        let lanes = Lanes::new(2, Threads::OfRuntime);
         let mut hanging = Vec::new();
         for _ in 0..reads_of_each(2) {
             hanging.extend(lanes.reading(&[1]).await);

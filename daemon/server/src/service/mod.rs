@@ -13,8 +13,7 @@ use crate::metrics::Metrics;
 use crate::metrics::disks::MeasuredFs;
 use crate::streams::unreadable::Unreadable;
 use body::BodyPool;
-use lanes::Lanes;
-use pool::Pool;
+use lanes::{Lanes, Threads};
 use reports::Reports;
 use shared_pool::SharedPool;
 use uploads::Uploads;
@@ -28,9 +27,10 @@ pub mod uploads;
 
 /// Sixty-fourths of `--memory`. No request waits for a pool while it holds memory of the same pool.
 /// Data that is sent from the store's memory counts as the store's until it is sent.
-const STORE_64THS: u64 = 36;
+const STORE_64THS: u64 = 35;
 const UPLOAD_64THS: u64 = 16;
 const SMALL_UPLOAD_64THS: u64 = 1;
+const FRAME_64THS: u64 = 1;
 const LAYOUT_64THS: u64 = 6;
 const LIST_64THS: u64 = 4;
 const REPORT_64THS: u64 = 1;
@@ -48,6 +48,8 @@ pub struct MemorySplit {
     pub upload_bytes: u64,
     /// For small uploads.
     pub small_upload_bytes: u64,
+    /// For requests of more than 64 KiB that are not complete.
+    pub frame_bytes: u64,
     /// For layouts that are sent.
     pub layout_bytes: u64,
     /// For the lists of open streams.
@@ -64,6 +66,7 @@ impl MemorySplit {
             store_bytes: of(STORE_64THS),
             upload_bytes: of(UPLOAD_64THS),
             small_upload_bytes: of(SMALL_UPLOAD_64THS),
+            frame_bytes: of(FRAME_64THS),
             layout_bytes: of(LAYOUT_64THS),
             list_bytes: of(LIST_64THS),
             report_bytes: of(REPORT_64THS),
@@ -81,7 +84,7 @@ pub struct Service {
     /// Buffers for the bodies of uploads.
     pub body_pool: Arc<BodyPool>,
     /// Memory for layouts that are sent.
-    pub layouts: Pool,
+    pub layouts: SharedPool,
     /// Memory for the lists of open streams.
     pub lists: SharedPool,
     /// Threads for calls of the store.
@@ -104,22 +107,40 @@ pub struct Service {
 impl Service {
     /// Splits the budget around a store that has its part already. Without metrics of disks.
     pub fn new(store: Arc<Store>, split: MemorySplit) -> Arc<Self> {
+        Self::with_threads(store, split, Threads::OfRuntime)
+    }
+
+    /// Splits the budget like [`Service::new`]. These threads carry out the calls of the store.
+    pub fn with_threads(store: Arc<Store>, split: MemorySplit, threads: Threads) -> Arc<Self> {
         let no_disks = MeasuredFs::new(Arc::new(OsFs), &[]);
-        Self::with_disks(store, split, Arc::new(no_disks))
+        Self::build(store, split, Arc::new(no_disks), threads)
     }
 
     /// Splits the budget like [`Service::new`], with the metrics of the disks that the store writes
     /// to.
     pub fn with_disks(store: Arc<Store>, split: MemorySplit, fs: Arc<MeasuredFs>) -> Arc<Self> {
+        Self::build(store, split, fs, Threads::OfRuntime)
+    }
+
+    fn build(
+        store: Arc<Store>,
+        split: MemorySplit,
+        fs: Arc<MeasuredFs>,
+        threads: Threads,
+    ) -> Arc<Self> {
         // Stream ids of another daemon must not match.
         let kept_bytes = (split.upload_bytes / KEPT_PART).min(MAX_KEPT_BYTES);
         let first_stream = store.process_number().cast_signed() & 0x00ff_ffff_ffff_0000;
         Arc::new(Self {
-            lanes: Lanes::new(usize::from(store.disk_count())),
+            lanes: Lanes::new(usize::from(store.disk_count()), threads),
             store,
-            uploads: Uploads::new(split.upload_bytes - kept_bytes, split.small_upload_bytes),
+            uploads: Uploads::new(
+                split.upload_bytes - kept_bytes,
+                split.small_upload_bytes,
+                split.frame_bytes,
+            ),
             body_pool: BodyPool::new(kept_bytes as usize),
-            layouts: Pool::new(split.layout_bytes),
+            layouts: SharedPool::new(split.layout_bytes),
             lists: SharedPool::new(split.list_bytes),
             unreadable: Unreadable::default(),
             reports: Reports::new(split.report_bytes),

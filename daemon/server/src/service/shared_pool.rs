@@ -46,7 +46,12 @@ impl SharedPool {
 
     /// The share of a new connection.
     pub(crate) fn share(&self) -> Pool {
-        self.all.share(PART_OF_CONNECTION)
+        self.share_of(PART_OF_CONNECTION)
+    }
+
+    /// A share of this part for a new connection.
+    pub(crate) fn share_of(&self, part: u64) -> Pool {
+        self.all.share(part)
     }
 
     /// Takes memory that is free now, and for which nobody waits.
@@ -75,7 +80,7 @@ impl SharedPool {
         vec![all, of_application, of_connection]
     }
 
-    /// Waits for memory of a request whose application is not known yet.
+    /// Waits for memory of a request whose application is not known.
     pub(crate) async fn reserve_for_unknown(&self, connection: &Pool, bytes: u64) -> Vec<Reserved> {
         let of_connection = connection.reserve(bytes).await;
         vec![self.all.reserve(bytes).await, of_connection]

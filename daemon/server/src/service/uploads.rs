@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Memory for uploads and large frames on their way. Each connection and each application has a
-//! share of it. Small uploads have memory of their own: they do not wait behind the large ones of
-//! others.
+//! share of it. Small uploads and frames have memory of their own: small uploads do not wait behind
+//! the large ones of others, and no upload waits behind a frame that is not complete.
 
 use lodestone_model::AppId;
+use lodestone_planted::{self as planted, Bug};
 
 use super::pool::{Pool, Reserved};
 use super::shared_pool::SharedPool;
@@ -16,14 +17,16 @@ const SMALL_BYTES: u64 = 64 << 10;
 pub struct Uploads {
     large: SharedPool,
     small: Pool,
+    frames: SharedPool,
 }
 
 impl Uploads {
-    /// Memory for large uploads and frames, and for small uploads.
-    pub fn new(large_bytes: u64, small_bytes: u64) -> Self {
+    /// Memory for large uploads, for small ones, and for large frames.
+    pub fn new(large_bytes: u64, small_bytes: u64, frame_bytes: u64) -> Self {
         Self {
             large: SharedPool::new(large_bytes),
             small: Pool::new(small_bytes),
+            frames: SharedPool::new(frame_bytes),
         }
     }
 
@@ -32,14 +35,15 @@ impl Uploads {
         self.large.capacity_bytes()
     }
 
-    /// Bytes of all uploads together.
+    /// Bytes of all uploads and frames together.
     pub fn capacity_bytes(&self) -> u64 {
-        self.large.capacity_bytes() + self.small.capacity_bytes()
+        let uploads = self.large.capacity_bytes() + self.small.capacity_bytes();
+        uploads + self.frames.capacity_bytes()
     }
 
     /// Bytes that are reserved now.
     pub fn used_bytes(&self) -> u64 {
-        self.large.used_bytes() + self.small.used_bytes()
+        self.large.used_bytes() + self.small.used_bytes() + self.frames.used_bytes()
     }
 
     /// The share of a new connection.
@@ -47,9 +51,18 @@ impl Uploads {
         self.large.share()
     }
 
+    /// The share of a new connection of the memory for frames.
+    pub(crate) fn share_of_frames(&self) -> Pool {
+        self.frames.share()
+    }
+
     /// Waits for the memory of a large frame. It is not known yet of which application it is.
     pub(crate) async fn reserve_frame(&self, connection: &Pool, bytes: u64) -> Vec<Reserved> {
-        self.large.reserve_for_unknown(connection, bytes).await
+        let pool = match planted::is(Bug::FramesShareUploads) {
+            true => &self.large,
+            false => &self.frames,
+        };
+        pool.reserve_for_unknown(connection, bytes).await
     }
 
     /// Waits for the memory of an upload.

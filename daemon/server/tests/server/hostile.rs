@@ -95,20 +95,28 @@ fn a_client_that_reads_no_layout_keeps_nobody_else_from_theirs() {
         map_end: ALL_MAPS.1,
         reduce_ids: all.iter().copied().map(ReduceId).collect(),
     };
-    let mut silent = Client::connect(&daemon);
-    (0..64).for_each(|_| {
-        silent.send_rpc(&layout);
-    });
-    silent.socket.peek(&mut [0]).unwrap();
+    // Nine connections have more than all of the memory, but another application has half of it.
+    let mut other = key.clone();
+    other.shuffle.app = AppId::new("application_other").unwrap();
+    reader.register(&other, 1, PARTITIONS);
+    reader.output(&other, 0, 1, &parts);
+    let mut silent: Vec<Client> = (0..9).map(|_| Client::connect(&daemon)).collect();
+    for silent in &mut silent {
+        (0..64).for_each(|_| {
+            silent.send_rpc(&layout);
+        });
+    }
+    silent[0].socket.peek(&mut [0]).unwrap();
     for _ in 0..3 {
         assert_eq!(
-            reader.layout(&key, ALL_MAPS, &all).partitions.len(),
+            reader.layout(&other, ALL_MAPS, &all).partitions.len(),
             all.len()
         );
     }
+    silent.truncate(1);
     for _ in 0..64 {
         assert!(
-            silent.receive().is_some(),
+            silent[0].receive().is_some(),
             "its own answers come when it reads"
         );
     }

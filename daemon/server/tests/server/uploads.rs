@@ -2,6 +2,7 @@
 //! Shares of the memory for uploads. Uploads that come slowly hold memory here, as those for a disk
 //! that hangs do.
 
+use std::io::Write;
 use std::thread;
 use std::time::Instant;
 
@@ -140,5 +141,34 @@ fn an_upload_that_is_larger_than_all_shares_gets_in_alone() {
     let codes = client.push(&key, 0, 1, &[(0, &vec![7; 12 << 20])]);
     assert_eq!(codes, [Code::Ok]);
     assert_eq!(daemon.service.uploads.used_bytes(), 0);
+    daemon.stop();
+}
+
+/// The daemon does not know yet of which application they are.
+#[test]
+fn a_push_waits_for_no_large_request_that_is_not_complete() {
+    let daemon = Inside::with_memory(Environment::os(), MEMORY);
+    let key = daemon.key(1);
+    let mut honest = daemon.connect();
+    honest.register(&key, 1, 1);
+    let body = vec![0; LARGE].into();
+    let frame = Frame::RpcRequest {
+        request_id: 1,
+        body,
+    };
+    let begin = &frame.to_bytes()[..20_000];
+    let crowd: Vec<_> = (0..20)
+        .map(|_| {
+            let mut client = daemon.connect();
+            client.socket.write_all(begin).unwrap();
+            client
+        })
+        .collect();
+    while daemon.service.uploads.used_bytes() < MIB {
+        thread::yield_now();
+    }
+    let codes = honest.push(&key, 0, 1, &[(0, &vec![8; LARGE])]);
+    assert_eq!(codes, [Code::Ok]);
+    drop(crowd);
     daemon.stop();
 }

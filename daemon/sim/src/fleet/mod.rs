@@ -21,7 +21,7 @@ mod writer;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use lodestone_store::PlantedBug;
+use lodestone_planted::Bug as PlantedBug;
 use lodestone_wire::extension::drain::Wish;
 
 use crate::check;
@@ -110,9 +110,9 @@ pub fn run(seed: u64, bug: Option<Bug>) -> Report {
         dice,
     };
     let of_daemons = (bug == Some(Bug::SegmentForgotten)).then_some(PlantedBug::SegmentForgotten);
-    lodestone_store::plant(of_daemons);
+    lodestone_planted::plant(of_daemons);
     let breach = run.live().err();
-    lodestone_store::plant(None);
+    lodestone_planted::plant(None);
     Report {
         breach,
         tally: run.tally,

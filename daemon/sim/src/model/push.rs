@@ -11,7 +11,7 @@ use lodestone_wire::extension::push::{PushBatch, PushBatchReply};
 
 use super::refusal::{Judged, agree, refused_or};
 use super::{Laid, Model, Shuffle, Trouble, decoded};
-use crate::disk::Written;
+use crate::world::disk::Written;
 
 impl Model {
     /// Judges a refusal that came before the body: only for an unknown shuffle, or an error that is

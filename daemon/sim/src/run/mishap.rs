@@ -8,8 +8,8 @@ use lodestone_store::fs::fake::{Errno, Fault};
 use super::{Judged, MEMORY_BYTES, Run};
 use crate::check;
 use crate::client::CONNECTIONS;
-use crate::disk::Death;
 use crate::model::Trouble;
+use crate::world::disk::Death;
 
 /// How long the store leaves a bad disk alone.
 const DISK_RETRY_MS: u64 = 5_000;

@@ -11,8 +11,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
 use bytes::Bytes;
+use lodestone_planted::plant;
 use lodestone_server::handler::{Answer, Upload};
-use lodestone_store::plant;
 use lodestone_wire::Message;
 use lodestone_wire::extension::commit::{AbortMap, CommitMap};
 use lodestone_wire::extension::push::PushBatchReply;
@@ -21,10 +21,10 @@ use lodestone_wire::spark::remove::RemoveShuffleMerge;
 use crate::check::{self, Foreign};
 use crate::client::{Clients, EXECUTOR_DIRS};
 use crate::dice::Dice;
-use crate::disk::Written;
 use crate::model::{Judged, Model, refusal};
 use crate::network::{Envelope, Network, Packet, Weather};
 use crate::planted::Bug;
+use crate::world::disk::Written;
 use crate::world::{Machine, World};
 
 use chunks::OpenChunk;

@@ -17,8 +17,8 @@ use lodestone_wire::extension::push::{PushBatch, PushBatchReply};
 use lodestone_wire::extension::register::RegisterShuffle;
 use lodestone_wire::extension::status::{Done, Refused};
 
-use crate::disk::Disk;
 use crate::planted::Bug;
+use crate::world::disk::Disk;
 
 /// The real handlers, with one bug or none around them.
 #[derive(Debug)]

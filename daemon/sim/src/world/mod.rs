@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! One machine: its disks and clock, and the daemons that run on it, one after another.
 
+pub mod disk;
 mod handlers;
 
 use std::collections::BTreeMap;
@@ -20,9 +21,9 @@ use lodestone_store::{
 use lodestone_wire::extension::ShuffleAddress;
 
 use crate::client::full_layout;
-use crate::disk::Disk;
 use crate::model::refusal;
 use crate::planted::Bug;
+use disk::Disk;
 use handlers::Handlers;
 
 /// Memory for bytes on their way: no message of the simulation comes near it.
@@ -151,6 +152,7 @@ impl World {
             store_bytes: self.memory_bytes,
             upload_bytes: TRANSIT_BYTES,
             small_upload_bytes: TRANSIT_BYTES,
+            frame_bytes: TRANSIT_BYTES,
             layout_bytes: TRANSIT_BYTES,
             list_bytes: TRANSIT_BYTES,
             report_bytes: TRANSIT_BYTES,

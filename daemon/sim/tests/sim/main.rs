@@ -6,6 +6,7 @@
     reason = "tests may panic"
 )]
 
+mod connections;
 mod fleet;
 mod planted;
 mod scenarios;

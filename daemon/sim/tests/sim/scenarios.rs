@@ -8,8 +8,8 @@ use lodestone_model::{
     Segment, SegmentRun, ShuffleId, ShuffleKey, ShuffleSpec,
 };
 use lodestone_server::handler::Answer;
-use lodestone_sim::disk::Death;
 use lodestone_sim::model::{Chunk, Model, Trouble, refusal};
+use lodestone_sim::world::disk::Death;
 use lodestone_sim::world::{Machine, NoChunk, World};
 use lodestone_store::fs::fake::{Errno, Fault};
 use lodestone_wire::Message;

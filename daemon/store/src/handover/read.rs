@@ -12,6 +12,7 @@ use lodestone_model::{
     AppAttempt, AppId, GenerationId, MapId, MapIndex, Mode, ReduceId, Refusal, ShuffleId,
     ShuffleKey, ShuffleSpec,
 };
+use lodestone_planted::{self as planted, Bug};
 
 use super::entries::{HandoverEntry, Reader, ShuffleEntry, StartEntry, damaged};
 use super::{HANDOVER_NAME, forget};
@@ -19,7 +20,6 @@ use crate::fs::{Fs, Lock, Open};
 use crate::merge::{Partition, PartitionEntry};
 use crate::resource::home::Home;
 use crate::resource::incarnation::{self, Incarnation, Leftover, OpenError, StartDirs};
-use crate::resource::planted::{self, Bug};
 use crate::resource::writing;
 use crate::state::application::FIRST_LEASE_MS;
 use crate::state::attempt::Attempt;

@@ -6,11 +6,11 @@
 //! only the offset of every 256th segment is stored.
 
 use lodestone_model::{Crc32c, LaidSegment, MapId, MapIndex};
+use lodestone_planted::{self as planted, Bug};
 use roaring::RoaringBitmap;
 use serde::{Deserialize, Serialize};
 
 use super::kind::Kind;
-use crate::resource::planted::{self, Bug};
 
 /// A `LaidSegment` without padding.
 #[derive(Clone, Copy, Serialize, Deserialize)]

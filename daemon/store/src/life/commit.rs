@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use lodestone_model::{Code, Ledger, MapId, MapIndex, Refusal, ShuffleKey};
+use lodestone_planted::{self as planted, Bug};
 
-use crate::resource::planted::{self, Bug};
 use crate::resource::reading;
 use crate::state::attempts::{AttemptId, Attempts};
 use crate::state::generation::Generation;

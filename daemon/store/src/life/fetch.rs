@@ -9,6 +9,7 @@ use bytes::Bytes;
 use lodestone_model::{
     Code, LaidRun, LaidSegment, MapRange, ReduceId, Refusal, SegmentRun, ShuffleKey,
 };
+use lodestone_planted::{self as planted, Bug};
 
 use crate::fs::{File, Open};
 use crate::index::segment::{Segments, is_gone};
@@ -16,7 +17,6 @@ use crate::index::slot::{SegmentAt, at, check_slots, selected};
 use crate::merge::{FileRange, Partition, View};
 use crate::resource::disk::code_of;
 use crate::resource::home::DataFile;
-use crate::resource::planted::{self, Bug};
 use crate::resource::timed_mutex::Wait;
 use crate::resource::{Resources, reading};
 use crate::state::generation::Generation;

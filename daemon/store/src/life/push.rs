@@ -6,9 +6,9 @@ use std::sync::Arc;
 use lodestone_model::{
     Code, LaidSegment, Ledger, MapId, MapIndex, ReduceId, Refusal, Segment, ShuffleKey, ShuffleSpec,
 };
+use lodestone_planted::{self as planted, Bug};
 
 use crate::merge::Partition;
-use crate::resource::planted::{self, Bug};
 use crate::resource::timed_mutex::Wait;
 use crate::state::attempt::Attempt;
 use crate::state::generation::Generation;

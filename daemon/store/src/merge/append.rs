@@ -2,13 +2,13 @@
 //! Appends a segment to a partition: to the tail, or with the tail to disk if memory is short.
 
 use lodestone_model::{Code, LaidSegment};
+use lodestone_planted::{self as planted, Bug};
 
 use super::partition::{Inner, Partition, Phase};
 use super::write_out::Writer;
 use crate::resource::Resources;
 use crate::resource::budget::Budget;
 use crate::resource::home::Home;
-use crate::resource::planted::{self, Bug};
 use crate::resource::timed_mutex::Wait;
 
 /// A segment of this size or more is written directly as cheaply as it is copied to the tail and

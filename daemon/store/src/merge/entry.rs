@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use lodestone_model::{Code, ReduceId};
+use lodestone_planted::{self as planted, Bug};
 use serde::{Deserialize, Serialize};
 
 use super::extents::Extents;
@@ -14,7 +15,6 @@ use crate::index::segment::Segments;
 use crate::resource::Resources;
 use crate::resource::account::Account;
 use crate::resource::home::Home;
-use crate::resource::planted::{self, Bug};
 use crate::resource::timed_mutex::ShutdownDeadline;
 
 /// A partition of which nothing is in memory.

@@ -14,6 +14,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use lodestone_model::{Code, ReduceId};
+use lodestone_planted::{self as planted, Bug};
 
 use super::extents::Extents;
 use super::tail::Tail;
@@ -23,7 +24,6 @@ use crate::index::segment::Segments;
 use crate::resource::Resources;
 use crate::resource::account::Account;
 use crate::resource::home::Home;
-use crate::resource::planted::{self, Bug};
 use crate::resource::timed_mutex::{ShutdownDeadline, TimedGuard, TimedMutex, Wait};
 use crate::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, AtomicUsize, Ordering::Relaxed};
 

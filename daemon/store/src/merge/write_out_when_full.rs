@@ -4,13 +4,14 @@
 
 use std::sync::Arc;
 
+use lodestone_planted::{self as planted, Bug};
+
 use super::extents::FileRange;
 use super::partition::{Inner, Partition};
 use super::write_out::Writer;
 use crate::resource::Resources;
 use crate::resource::disk::DiskIndex;
 use crate::resource::home::DataFile;
-use crate::resource::planted::{self, Bug};
 use crate::resource::timed_mutex::TimedGuard;
 
 /// Bytes of a group: so many that the call costs nothing beside the bytes, and so few that appends

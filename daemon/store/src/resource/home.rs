@@ -4,6 +4,7 @@
 use std::io::{self, ErrorKind};
 
 use lodestone_model::{Code, ReduceId, Refusal, ShuffleKey, is_path_segment};
+use lodestone_planted::{self as planted, Bug};
 use serde::{Deserialize, Serialize};
 
 use super::Resources;
@@ -12,7 +13,6 @@ use super::disk::{DiskIndex, code_of};
 use super::file_path::FilePath;
 use super::flow::Flow;
 use super::incarnation::{SHARED_FILE_NAME, data_file_name};
-use super::planted::{self, Bug};
 use super::timed_mutex::TimedMutex;
 use super::trash::Garbage;
 use crate::fs::{Open, write_in_pieces};

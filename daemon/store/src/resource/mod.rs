@@ -15,7 +15,6 @@ pub(crate) mod incarnation;
 pub(crate) mod map_indexes;
 pub(crate) mod paged;
 pub(crate) mod pages;
-pub(crate) mod planted;
 pub(crate) mod random;
 pub(crate) mod reserve;
 pub(crate) mod timed_mutex;

@@ -6,8 +6,8 @@ use std::path::Path;
 use std::sync::atomic::Ordering::SeqCst;
 
 use lodestone_model::{AppAttempt, AppId, Refusal};
+use lodestone_planted::{self as planted, Bug};
 
-use crate::resource::planted::{self, Bug};
 use crate::resource::timed_mutex::TimedGuard;
 use crate::state::registrations::{Log, Registration};
 use crate::state::store::Store;

@@ -4,9 +4,8 @@
 use std::collections::BTreeMap;
 
 use lodestone_model::{Code, Ledger};
+use lodestone_planted::{self as planted, Bug};
 use serde::{Deserialize, Serialize};
-
-use crate::resource::planted::{self, Bug};
 
 /// Memory that an attempt needs beside its batches, for the budget: the struct, its map entries,
 /// allocations.

@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use lodestone_model::{Code, ReduceId, Refusal, ShuffleKey, ShuffleSpec};
+use lodestone_planted::{self as planted, Bug};
 
 use super::attempts::Attempts;
 use crate::index::kind::Kind;
 use crate::merge::Partition;
 use crate::resource::account::Account;
 use crate::resource::home::Home;
-use crate::resource::planted::{self, Bug};
 use crate::resource::timed_mutex::TimedMutex;
 use crate::resource::{reading, writing};
 use crate::sync::RwLock;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Bugs that only an order of threads shows are found.
 
-use lodestone_store::{PlantedBug, plant};
+use lodestone_planted::{Bug as PlantedBug, plant};
 
 use crate::ends::{remove_while_it_is_read, remove_while_others_use_it};
 use crate::explore::failure_in;

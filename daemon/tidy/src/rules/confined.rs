@@ -30,6 +30,7 @@ const UNSAFE: &[&str] = &["daemon/store/src/resource/allocator.rs"];
 const CLOCK: &[&str] = &[
     "daemon/store/src/resource/clock.rs",
     "daemon/server/src/metrics/stopwatch.rs",
+    "daemon/server/src/connection/clock.rs",
     "daemon/sort/src/progress.rs",
     "daemon/bench/src/measure/clock.rs",
 ];
@@ -139,7 +140,7 @@ fn is_catch_all(code: &str) -> bool {
 const ALONE: [(&str, &[&str]); 3] = [
     ("model", &[]),
     ("wire", &["lodestone-model"]),
-    ("store", &["lodestone-model"]),
+    ("store", &["lodestone-model", "lodestone-planted"]),
 ];
 
 /// `wire` and `store` know the model and not each other.

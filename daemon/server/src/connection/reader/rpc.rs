@@ -4,12 +4,14 @@
 use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
+use lodestone_model::AppId;
+use lodestone_planted::{self as planted, Bug};
 use tokio::time::timeout;
 
 use super::{Reader, answer_frame, at_once, carry_out, send};
 use crate::connection::{CloseReason, Hold};
 use crate::handler::{self, Answer, Call, NoRoom};
-use crate::service::pool::Reserved;
+use crate::service::pool::{Pool, Reserved};
 
 impl Reader {
     pub(super) async fn rpc(&mut self, request_id: i64, body: Bytes) {
@@ -25,10 +27,11 @@ impl Reader {
         let (call, outbound) = (self.call.clone(), self.outbound.clone());
         let answers = self.answers.clone();
         tokio::spawn(async move {
-            if let Some(bytes) = handler::answer_memory(&call, &body) {
-                // First its own share: a client that does not read waits for itself.
-                hold.memory.push(answers.reserve(bytes).await);
-                hold.memory.push(call.service.layouts.reserve(bytes).await);
+            if let Some((app, bytes)) = handler::answer_memory(&call, &body) {
+                match answer_room(&call, app, &answers, bytes).await {
+                    Some(reserved) => hold.memory.extend(reserved),
+                    None => return,
+                }
             }
             let answer = rpc_with_room(call, body, &mut hold).await;
             let answer = answer.and_then(|answer| answer_frame(request_id, answer));
@@ -38,6 +41,29 @@ impl Reader {
                 .for_each(|memory| memory.shrink_to(size));
             send(&outbound, answer, hold);
         });
+    }
+}
+
+/// Waits for the memory of an answer, first for its shares: a client that does not read waits for
+/// itself. `None` if the connection ends: requests of connections that ended must not pile up.
+async fn answer_room(
+    call: &Call,
+    app: Option<AppId>,
+    share: &Pool,
+    bytes: u64,
+) -> Option<Vec<Reserved>> {
+    let layouts = &call.service.layouts;
+    let reserved = async {
+        match &app {
+            Some(app) => layouts.reserve(app, share, bytes).await,
+            None => layouts.reserve_for_unknown(share, bytes).await,
+        }
+    };
+    let ended = call.streams.room().ended();
+    tokio::select! {
+        biased;
+        () = ended, if !planted::is(Bug::WaitsOutliveConnection) => None,
+        reserved = reserved => Some(reserved),
     }
 }
 
@@ -89,6 +115,7 @@ async fn room_for(
     };
     let lists = &call.service.lists;
     tokio::select! {
+        biased;
         reserved = timeout(longest, lists.reserve(&app, &call.list_share, bytes)) => {
             Ok(reserved.ok())
         }

@@ -25,26 +25,28 @@ impl Reader {
         body_bytes: u64,
     ) -> Result<(), CloseReason> {
         let stopwatch = Stopwatch::start();
-        let mut hold = self.permit().await;
         let outbound = self.outbound.clone();
+        // This is not above the limit of the frame decoder, which is far below any address space.
+        let length = body_bytes as usize;
         let upload = match handler::admit_upload(&self.call, &meta, body_bytes) {
             Ok(upload) => upload,
             Err(answer) => {
-                hold.memory.clear();
                 drop(meta);
+                self.frame_memory.clear();
                 self.discard(body_bytes).await?;
+                let hold = self.permit().await;
                 send(&outbound, answer_frame(request_id, answer), hold);
                 return Ok(());
             }
         };
         // The frame's memory goes back first: a request that holds memory of a pool must not wait
         // for more of it.
-        hold.memory.clear();
-        // This is not above the limit of the frame decoder, which is far below any address space.
-        let length = body_bytes as usize;
+        self.frame_memory.clear();
+        // Until its first bytes have come, a connection is idle: it makes way for others.
         while self.buffer.len() < length.min(FIRST_BYTES) {
             self.more(READ_BYTES).await?;
         }
+        let mut hold = self.permit().await;
         let bytes = (memory_bytes(length) + meta.len()) as u64;
         let uploads = &self.call.service.uploads;
         let reserved = uploads.reserve(upload.app(), &self.uploads, bytes).await;
@@ -86,7 +88,7 @@ impl Reader {
         while memory.len() < length {
             self.readable_in_time().await?;
             let missing = length - memory.len();
-            match self.socket.try_read_buf(&mut (&mut *memory).limit(missing)) {
+            match self.socket.try_read(&mut (&mut *memory).limit(missing)) {
                 Ok(0) => return Err(CloseReason::Truncated),
                 Ok(read) => self.came(read),
                 Err(error) if is_passing(&error) => {}

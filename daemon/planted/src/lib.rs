@@ -1,17 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Bugs that the simulation and the tests of interleaved threads plant on purpose, to show that
+//! Bugs that the simulations and the tests of interleaved threads plant on purpose, to show that
 //! they find them.
 //!
-//! Without the feature `planted` the question "is this bug planted?" is answered `false` when the
-//! crate is compiled. With it the answer belongs to the calling thread, so that the bug of one test
-//! does not affect another.
+//! Without the feature `on` the question "is this bug planted?" is answered `false` when the crate
+//! is compiled. With it the answer belongs to the calling thread, so that the bug of one test does
+//! not affect another.
 
-/// The bugs inside the store. (`daemon/sim` has more, outside of it.)
+/// The bugs inside the daemon. (`daemon/sim` has more, around its handlers and its disk.)
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(
-    not(feature = "planted"),
-    expect(unreachable_pub, reason = "exported with the feature")
-)]
 pub enum Bug {
     /// A dropped segment is still shown.
     DroppedShown,
@@ -57,9 +53,27 @@ pub enum Bug {
     RemovalReadAsEmpty,
     /// A push opens a partition of a shuffle that was removed meanwhile.
     OpenedAfterRemoval,
+    /// A connection whose client takes no bytes is never closed.
+    StalledAnswerKept,
+    /// A connection is never closed that stopped inside a request.
+    StalledRequestKept,
+    /// A connection is never closed whose request comes too slowly.
+    SlowRequestKept,
+    /// An answer keeps the permit and the memory of its request after it was written.
+    AnswersHeld,
+    /// If the socket takes some of an answer, the rest is forgotten.
+    RestOfAnswerForgotten,
+    /// If the socket takes some of a chunk, this part of the chunk is sent again.
+    PartOfChunkRepeated,
+    /// No connection makes way for a new one.
+    NoWayMade,
+    /// Requests that wait for memory go on when their connection has ended.
+    WaitsOutliveConnection,
+    /// Large frames take the memory of uploads.
+    FramesShareUploads,
 }
 
-#[cfg(feature = "planted")]
+#[cfg(feature = "on")]
 mod switch {
     use std::cell::Cell;
 
@@ -74,18 +88,20 @@ mod switch {
         PLANTED.set(bug);
     }
 
-    pub(crate) fn is(bug: Bug) -> bool {
+    /// Returns true if this thread has the bug.
+    pub fn is(bug: Bug) -> bool {
         PLANTED.get() == Some(bug)
     }
 }
 
-#[cfg(not(feature = "planted"))]
+#[cfg(not(feature = "on"))]
 mod switch {
-    pub(crate) const fn is(_: super::Bug) -> bool {
+    /// No bug is planted.
+    pub const fn is(_: super::Bug) -> bool {
         false
     }
 }
 
-pub(crate) use switch::is;
-#[cfg(feature = "planted")]
+pub use switch::is;
+#[cfg(feature = "on")]
 pub use switch::plant;

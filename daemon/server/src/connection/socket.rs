@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The bytes of one connection. The system's sockets are one kind; a simulation brings its own.
+
+use std::fmt::Debug;
+use std::future::poll_fn;
+use std::io::{self, IoSlice};
+use std::task::{Context, Poll};
+
+use bytes::BufMut;
+use lodestone_store::Part;
+use tokio::io::Interest;
+use tokio::net::TcpStream;
+
+use super::sendfile;
+
+/// A socket that never blocks. One task reads from it, and one writes to it.
+pub trait Socket: Debug + Send + Sync + 'static {
+    /// Ready when there is something to read, or the client closed its side.
+    fn poll_readable(&self, context: &mut Context<'_>) -> Poll<io::Result<()>>;
+
+    /// Ready when there is room for bytes.
+    fn poll_writable(&self, context: &mut Context<'_>) -> Poll<io::Result<()>>;
+
+    /// Reads what is there; 0 at the end.
+    fn try_read(&self, into: &mut dyn BufMut) -> io::Result<usize>;
+
+    /// Writes as much of these slices as there is room for.
+    fn try_write(&self, slices: &[IoSlice<'_>]) -> io::Result<usize>;
+
+    /// Sends from the beginning of pieces, none of which is empty, as many bytes as there is room
+    /// for. May wait for the disk of a piece.
+    fn try_send(&self, pieces: &[Part]) -> io::Result<usize>;
+}
+
+impl Socket for TcpStream {
+    fn poll_readable(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.poll_read_ready(context)
+    }
+
+    fn poll_writable(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.poll_write_ready(context)
+    }
+
+    fn try_read(&self, mut into: &mut dyn BufMut) -> io::Result<usize> {
+        self.try_read_buf(&mut into)
+    }
+
+    fn try_write(&self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+        self.try_write_vectored(slices)
+    }
+
+    fn try_send(&self, pieces: &[Part]) -> io::Result<usize> {
+        self.try_io(Interest::WRITABLE, || sendfile::step(self, pieces))
+    }
+}
+
+/// Waits until there is something to read.
+pub(super) async fn readable(socket: &dyn Socket) -> io::Result<()> {
+    poll_fn(|context| socket.poll_readable(context)).await
+}
+
+/// Waits until there is room for bytes.
+pub(super) async fn writable(socket: &dyn Socket) -> io::Result<()> {
+    poll_fn(|context| socket.poll_writable(context)).await
+}

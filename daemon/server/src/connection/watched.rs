@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The socket of a connection, watched for bytes that move.
+
+use std::io::{self, IoSlice};
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use bytes::BufMut;
+use lodestone_store::Part;
+
+use super::socket::Socket;
+use super::table::Entry;
+
+/// A socket that notes when bytes move.
+#[derive(Debug)]
+pub(super) struct Watched {
+    socket: Arc<dyn Socket>,
+    entry: Arc<Entry>,
+}
+
+impl Watched {
+    pub(super) fn new(socket: Arc<dyn Socket>, entry: Arc<Entry>) -> Self {
+        Self { socket, entry }
+    }
+
+    fn noted(&self, moved: io::Result<usize>) -> io::Result<usize> {
+        moved.inspect(|_| self.entry.bytes_moved())
+    }
+}
+
+impl Socket for Watched {
+    fn poll_readable(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.socket.poll_readable(context)
+    }
+
+    fn poll_writable(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.socket.poll_writable(context)
+    }
+
+    fn try_read(&self, into: &mut dyn BufMut) -> io::Result<usize> {
+        self.noted(self.socket.try_read(into))
+    }
+
+    fn try_write(&self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+        self.noted(self.socket.try_write(slices))
+    }
+
+    fn try_send(&self, pieces: &[Part]) -> io::Result<usize> {
+        self.noted(self.socket.try_send(pieces))
+    }
+}

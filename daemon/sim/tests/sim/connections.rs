@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Connections of honest and of unfair clients: seeds of them, and the bugs that they find.
+
+use std::collections::BTreeMap;
+
+use lodestone_planted::Bug;
+use lodestone_sim::connections::run;
+
+/// Seeds of one test run.
+const SEEDS: u64 = 40;
+
+/// Seeds within which each planted bug is found, after those that need not be tried.
+const BUG_SEEDS: u64 = 60;
+
+#[test]
+fn honest_clients_get_right_answers_in_time_whatever_the_others_do() {
+    let mut reasons = BTreeMap::new();
+    for seed in 0..SEEDS {
+        let report = run(seed, None);
+        assert_eq!(report.breach, None, "seed {seed}");
+        for (reason, count) in report.tally {
+            *reasons.entry(reason).or_insert(0) += count;
+        }
+    }
+    // Runs meet each of these ends of connections.
+    for reason in [
+        "Client",
+        "Frame",
+        "Idle",
+        "MadeWay",
+        "Shutdown",
+        "SlowRequest",
+        "StalledAnswer",
+        "StalledRequest",
+    ] {
+        assert!(reasons.contains_key(reason), "{reason}: {reasons:?}");
+    }
+}
+
+#[test]
+fn a_seed_decides_everything() {
+    for seed in 0..10 {
+        let (one, again) = (run(seed, None), run(seed, None));
+        assert_eq!(one.time, again.time, "seed {seed}");
+        assert_eq!(one.tally, again.tally, "seed {seed}");
+    }
+}
+
+/// Bugs, and parts of the descriptions by which they may be found.
+const BUGS: [(Bug, &[&str]); 9] = [
+    (Bug::StalledAnswerKept, &["never closed"]),
+    (Bug::StalledRequestKept, &["never closed"]),
+    (Bug::SlowRequestKept, &["never closed", "for the answer"]),
+    (Bug::AnswersHeld, &["never closed", "for the answer"]),
+    (
+        Bug::RestOfAnswerForgotten,
+        &["for the answer", "the daemon sent"],
+    ),
+    (
+        Bug::PartOfChunkRepeated,
+        &["other bytes", "the daemon sent", "for the answer"],
+    ),
+    (Bug::NoWayMade, &["turned away"]),
+    (Bug::WaitsOutliveConnection, &["held for nobody"]),
+    (Bug::FramesShareUploads, &["for the answer to a push"]),
+];
+
+#[test]
+fn every_bug_that_is_planted_in_connections_is_found() {
+    for (bug, parts) in BUGS {
+        let first = match bug {
+            Bug::WaitsOutliveConnection => 80,
+            Bug::FramesShareUploads => 240,
+            _ => 0,
+        };
+        let found =
+            (first..first + BUG_SEEDS).find_map(|seed| Some((seed, run(seed, Some(bug)).breach?)));
+        let Some((seed, breach)) = found else {
+            panic!("{bug:?} was not found within {BUG_SEEDS} seeds");
+        };
+        eprintln!("{bug:?}: seed {seed}, {breach}");
+        let is_expected = parts.iter().any(|part| breach.contains(part));
+        assert!(is_expected, "{bug:?}, seed {seed}: {breach}");
+    }
+}
