@@ -60,7 +60,12 @@ ALL = [
     _alone("hanging-disk"),
     _alone("full-disks"),
     _alone("failing-disk"),
-    _alone("files-removed"),
+    Attack(
+        "files-removed",
+        SCENES["files-removed"].what,
+        uploads.twice_what_the_disk_writes.__name__,
+        SCENES["files-removed"],
+    ),
     _alone("frozen-daemon"),
 ]
 BY_NAME = {attack.name: attack for attack in ALL}

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Honest connections: each greets, pushes a small map output and reads it back, again and again,
-and measures how long each of these takes. A process of its own, so that an attack does not share
-its interpreter.
+"""Honest connections: each greets, pushes a map output, asks for a layout and reads the output back,
+again and again, and measures how long each of these takes. Most outputs are small, and stay in
+memory; some connections push a MiB, which goes to a disk. A process of its own, so that an attack
+does not share its interpreter.
 
 Prints a JSON line with the requests that have ended, every half second; ends with its stdin."""
 
@@ -19,6 +20,10 @@ REPORT_S = 0.5
 LIMIT_S = 20.0
 BODY = bytes(range(250)) * 4
 CRC = wire.crc32c(BODY)
+LARGE_BODY = bytes(range(256)) * 4096
+LARGE_CRC = wire.crc32c(LARGE_BODY)
+# Each connection with such a number pushes large outputs, to a partition of its own.
+LARGE_EACH = 25
 PARTITIONS = 64
 MAPS = 1_000_000
 
@@ -31,6 +36,7 @@ class Connection:
         self._shuffle = shuffle
         self._number = number
         self._ended = ended
+        self._partition = number % PARTITIONS
         self._requests = 0
         self._maps = 0
         self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
@@ -38,7 +44,7 @@ class Connection:
     async def run(self, connections: int) -> None:
         # All begin at different times, so that the load is even.
         await asyncio.sleep(PERIOD_S * self._number / connections)
-        acts = [self._greet, self._push, self._read]
+        acts = [self._greet, self._push, self._layout, self._read]
         turn = self._number
         while True:
             began = time.time()
@@ -65,19 +71,27 @@ class Connection:
     async def _push(self) -> None:
         self._maps += 1
         map_index = self._number + 1000 * self._maps
-        meta = self._shuffle.batch(map_index, [self._number % PARTITIONS], len(BODY), CRC)
+        meta = self._shuffle.batch(map_index, [self._partition], len(BODY), CRC)
         answer = await self._ask(wire.upload(self._next(), meta, len(BODY)) + BODY)
         if answer[0] != wire.PUSH_REPLY or answer[9] != 1:
             raise ValueError(f"not committed: {answer[:80]!r}")
 
+    async def _layout(self) -> None:
+        answer = await self._ask(wire.rpc(self._next(), self._shuffle.layout([self._partition])))
+        if answer[0] != wire.LAYOUT_REPLY:
+            raise ValueError(f"no layout: {answer[:80]!r}")
+
     async def _read(self) -> None:
-        wanted = self._shuffle.fetch([(self._number % PARTITIONS, [(0, 1)])])
+        await self._read_slot(0, BODY)
+
+    async def _read_slot(self, slot: int, body: bytes) -> None:
+        wanted = self._shuffle.fetch([(self._partition, [(slot, 1)])])
         answer = await self._ask(wire.rpc(self._next(), wanted))
         if answer[0] != wire.STREAM_HANDLE:
             raise ValueError(f"no stream: {answer[:80]!r}")
         (stream_id,) = struct.unpack_from(">q", answer, 1)
         received = await self._exchange(wire.chunk_request(stream_id, 0))
-        if received[0] != wire.CHUNK or received[13:] != BODY:
+        if received[0] != wire.CHUNK or received[13:] != body:
             raise ValueError(f"not the bytes that were pushed: {received[:80]!r}")
 
     async def _ask(self, request: bytes) -> bytes:
@@ -101,11 +115,33 @@ class Connection:
             self._streams = None
 
 
-def prepared(address: tuple[str, int]) -> wire.Shuffle:
-    """Registers the shuffle of all honest clients; each partition has a segment."""
+class LargeConnection(Connection):
+    """An honest client with large outputs. A service without room may refuse them, in time."""
+
+    def __init__(self, address: tuple[str, int], shuffle: wire.Shuffle, number: int, ended: list):
+        super().__init__(address, shuffle, number, ended)
+        self._partition = PARTITIONS + number
+        self._taken = 0
+
+    async def _push(self) -> None:
+        self._maps += 1
+        map_index = self._number + 1000 * self._maps
+        meta = self._shuffle.batch(map_index, [self._partition], len(LARGE_BODY), LARGE_CRC)
+        answer = await self._ask(wire.upload(self._next(), meta, len(LARGE_BODY)) + LARGE_BODY)
+        if answer[0] != wire.PUSH_REPLY:
+            raise ValueError(f"no outcome: {answer[:80]!r}")
+        self._taken += answer[9]
+
+    async def _read(self) -> None:
+        if self._taken:
+            await self._read_slot(self._requests % self._taken, LARGE_BODY)
+
+
+def prepared(address: tuple[str, int], connections: int) -> wire.Shuffle:
+    """Registers the shuffle of all honest clients; each partition of small ones has a segment."""
     peer = wire.Peer(address)
     shuffle = wire.Shuffle("honest", peer.incarnation())
-    answer = peer.ask(shuffle.register(MAPS, PARTITIONS))
+    answer = peer.ask(shuffle.register(MAPS, PARTITIONS + connections))
     assert answer[0] == wire.DONE, answer
     meta = shuffle.batch(0, list(range(PARTITIONS)), len(BODY), CRC)
     answer = peer.ask(meta, BODY * PARTITIONS)
@@ -116,8 +152,9 @@ def prepared(address: tuple[str, int]) -> wire.Shuffle:
 
 async def run(address: tuple[str, int], connections: int) -> None:
     ended: list = []
-    shuffle = prepared(address)
-    clients = [Connection(address, shuffle, number, ended) for number in range(connections)]
+    shuffle = prepared(address, connections)
+    kinds = [Connection if number % LARGE_EACH else LargeConnection for number in range(connections)]
+    clients = [kind(address, shuffle, number, ended) for number, kind in enumerate(kinds)]
     tasks = [asyncio.create_task(client.run(connections)) for client in clients]
     closed = asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)
     while not closed.done():

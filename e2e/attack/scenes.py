@@ -2,6 +2,7 @@
 """The disks of an attacked daemon, and what happens to them or to the daemon meanwhile."""
 
 import shutil
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ from harness.faulty_disk import FaultyDisk, faulty_disk
 
 DISK_MEGABYTES = 512
 SLOW_BYTES_PER_S = 40e6
+REMOVE_EACH_S = 0.1
 
 
 @dataclass(frozen=True)
@@ -74,10 +76,19 @@ def _fail(daemon: Daemon, stage: Stage) -> Iterator[None]:
 
 @contextmanager
 def _remove_files(daemon: Daemon, stage: Stage) -> Iterator[None]:
-    for directory in stage.directories:
-        for shuffle in directory.glob("lodestone-*/hostile-*"):
-            shutil.rmtree(shuffle)
+    over = threading.Event()
+
+    def remove() -> None:
+        while not over.wait(REMOVE_EACH_S):
+            for directory in stage.directories:
+                for shuffle in directory.glob("lodestone-*/hostile-*"):
+                    shutil.rmtree(shuffle, ignore_errors=True)
+
+    thread = threading.Thread(target=remove)
+    thread.start()
     yield
+    over.set()
+    thread.join()
 
 
 @contextmanager
@@ -99,6 +110,6 @@ SCENES = {
     "slow-disk": Scene("The disk writes 40 MB/s.", 1, 0, _slow),
     "full-disks": Scene("Both disks are full.", 2, 0, _fill),
     "failing-disk": Scene("One of two disks gives errors.", 1, 1, _fail),
-    "files-removed": Scene("Another hand removes the files of a shuffle.", 0, 1, _remove_files),
+    "files-removed": Scene("Another hand removes the files of the attacker's shuffle.", 0, 1, _remove_files),
     "frozen-daemon": Scene("The daemon is stopped, and continues.", 0, 1, _freeze),
 }

@@ -68,11 +68,12 @@ def traps_in_directories(target: Target) -> None:
         os.makedirs(os.path.join(root, f"{number:02x}"), exist_ok=True)
     for number in range(64):
         for folder in range(64):
-            path = os.path.join(root, f"{folder:02x}", f"shuffle_0_{number}_0.index")
-            if folder % 2:
-                os.mkfifo(path)
-            else:
-                os.symlink("/etc/passwd", path)
+            for kind in ("data", "index"):
+                path = os.path.join(root, f"{folder:02x}", f"shuffle_0_{number}_0.{kind}")
+                if folder % 2:
+                    os.mkfifo(path)
+                else:
+                    os.symlink("/etc/passwd", path)
     peer = Peer(target.address)
     peer.ask(wire.register_executor("trap", "1", [root]))
 

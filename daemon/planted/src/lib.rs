@@ -67,8 +67,10 @@ pub enum Bug {
     PartOfChunkRepeated,
     /// No connection makes way for a new one.
     NoWayMade,
-    /// Requests that wait for memory go on when their connection has ended.
-    WaitsOutliveConnection,
+    /// An application may have all of the memory for layouts, and for large uploads.
+    MemoryUnshared,
+    /// Calls that use memory only wait for disks.
+    ControlsWaitForDisks,
     /// Large frames take the memory of uploads.
     FramesShareUploads,
 }

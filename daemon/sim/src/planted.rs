@@ -2,8 +2,8 @@
 //! Bugs planted on purpose, to show that the simulation finds them.
 //!
 //! Most are between the network and the real handlers, or between the store and the disk: they
-//! change a request, an answer or a call as the bug would. Twenty are inside the store, behind
-//! its feature `planted`.
+//! change a request, an answer or a call as the bug would. Twenty are inside the store (crate
+//! `lodestone-planted`).
 
 use lodestone_planted::Bug as PlantedBug;
 

@@ -70,7 +70,7 @@ pub enum CloseReason {
     #[error("no request for {} s", IDLE_TIMEOUT.as_secs())]
     Idle,
     /// Another connection needs its place.
-    #[error("no byte moved on it for longest, and max-connections is reached")]
+    #[error("nothing moved on it, and max-connections is reached")]
     MadeWay,
     /// The daemon stops.
     #[error("the daemon stops")]
@@ -188,27 +188,42 @@ pub async fn run(
     // Every entry of the queue holds a permit: sending never waits.
     let (outbound, queue) = mpsc::channel(MAX_IN_WORK);
     let socket = place.watched(socket);
-    let writer = Writer::new(Arc::clone(&socket), queue, Arc::clone(service));
+    let entry = Arc::clone(&place.entry);
+    let writer = Writer::new(
+        Arc::clone(&socket),
+        Arc::clone(&entry),
+        queue,
+        Arc::clone(service),
+    );
     let mut writer = tokio::spawn(writer.run());
     let call = Call::new(service, place.number);
-    let entry = Arc::clone(&place.entry);
     let room = Arc::clone(call.streams.room());
     let reader = Reader::new(socket, call, place, outbound);
     let ended = tokio::select! {
         biased;
-        reason = reader.run() => Err(reason),
         written = &mut writer => Ok(written.unwrap_or(Some(CloseReason::Panic))),
         () = entry.makes_way.notified() => Err(CloseReason::MadeWay),
         _ = stop.wait_for(|stop| *stop) => Err(CloseReason::Shutdown),
+        // The last one: a client that sends without end must not hide the others.
+        reason = reader.run() => Err(reason),
     };
-    room.end();
+    // At a stop, requests that wait for memory have as much time as those in work.
+    if !matches!(ended, Err(CloseReason::Shutdown)) {
+        room.end();
+    }
     let reason = match ended {
         Ok(written) => return written.unwrap_or(CloseReason::Client),
         Err(reason) => reason,
     };
     // The reader is gone; the queue ends when the requests in work have put their answers into it.
-    if timeout(DRAIN_TIMEOUT, &mut writer).await.is_err() {
+    // Another connection waits for the place of one that makes way.
+    let longest = match reason {
+        CloseReason::MadeWay => Duration::ZERO,
+        _ => DRAIN_TIMEOUT,
+    };
+    if timeout(longest, &mut writer).await.is_err() {
         writer.abort();
     }
+    room.end();
     reason
 }

@@ -22,7 +22,7 @@ use super::{ChunkHead, CloseReason, Hold, Outbound, STALL_TIMEOUT};
 use crate::handler::{self, Answer, Call};
 use crate::metrics::stopwatch::Stopwatch;
 use crate::service::lanes::Kind;
-use crate::service::pool::{Pool, Reserved};
+use crate::service::pool::Pool;
 use crate::streams::source::Job;
 
 /// Bytes read at once. A thousand connections with a buffer each stay in the order of 16 MiB.
@@ -46,8 +46,9 @@ pub(super) struct Reader {
     outbound: mpsc::Sender<Outbound>,
     decoder: FrameDecoder,
     buffer: BytesMut,
-    /// Memory of a large frame that is being read, until its request takes this memory over.
-    frame_memory: Vec<Reserved>,
+    /// The permit and the memory of a large frame that is being read, until its request takes them
+    /// over.
+    frame: Option<Hold>,
     /// How fast the bytes come for which memory is reserved.
     pace: Option<Pace>,
     /// The connection's share of the memory for layouts.
@@ -78,7 +79,7 @@ impl Reader {
             outbound,
             decoder: FrameDecoder::new(Limits::SERVER),
             buffer: BytesMut::new(),
-            frame_memory: Vec::new(),
+            frame: None,
             pace: None,
         }
     }
@@ -103,16 +104,18 @@ impl Reader {
                 return Ok(frame);
             }
             let frame_bytes = self.decoder.frame_bytes(&self.buffer)?.unwrap_or(0);
-            if frame_bytes > SMALL_FRAME_BYTES && self.frame_memory.is_empty() {
+            if frame_bytes > SMALL_FRAME_BYTES && self.frame.is_none() {
                 // A client that only announces a large frame gets no memory for it.
                 if self.buffer.len() < READ_BYTES {
                     self.fill(READ_BYTES).await?;
                     continue;
                 }
+                // The permit first: who waits for one holds no memory.
+                let mut hold = self.permit().await;
                 let uploads = &self.call.service.uploads;
-                self.frame_memory = uploads
-                    .reserve_frame(&self.frames, frame_bytes as u64)
-                    .await;
+                let reserved = uploads.reserve_frame(&self.frames, frame_bytes as u64);
+                hold.memory = self.place.entry.wait(reserved).await;
+                self.frame = Some(hold);
                 self.pace = Some(Pace::begin());
             }
             let missing = frame_bytes.saturating_sub(self.buffer.len());
@@ -173,6 +176,11 @@ impl Reader {
 
     /// Waits for more bytes of a request.
     async fn readable_in_time(&mut self) -> Result<(), CloseReason> {
+        let entry = Arc::clone(&self.place.entry);
+        entry.wait(self.readable_soon()).await
+    }
+
+    async fn readable_soon(&mut self) -> Result<(), CloseReason> {
         loop {
             let waited = match &self.pace {
                 Some(pace) => timeout_at(pace.end(), readable(&*self.socket)).await,
@@ -215,12 +223,15 @@ impl Reader {
         Ok(())
     }
 
-    /// Waits for one of the permits of requests in work.
+    /// Waits for one of the permits of requests in work, unless the frame has one.
     async fn permit(&mut self) -> Hold {
+        if let Some(hold) = self.frame.take() {
+            return hold;
+        }
         match Arc::clone(&self.place.entry.permits).acquire_owned().await {
             Ok(permit) => Hold {
                 _permit: permit,
-                memory: std::mem::take(&mut self.frame_memory),
+                memory: Vec::new(),
             },
             Err(_) => unreachable!("the semaphore is never closed"),
         }

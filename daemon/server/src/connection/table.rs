@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! All open connections. When there are too many, the one makes way on which no byte has moved for
-//! longest. Hosts that vanished leave connections behind, and clients stop in the middle of
-//! requests and answers: each of these would keep an executor out.
+//! All open connections. When there are too many, one makes way that is idle, or on which nothing
+//! moves: it waits for its client, or for memory that others hold. Hosts that vanished leave such
+//! connections behind, and each of them would keep an executor out.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -17,10 +17,11 @@ use super::socket::Socket;
 use super::watched::Watched;
 use super::{IDLE_TIMEOUT, MAX_IN_WORK};
 
-/// How long a new connection may wait for the end of an idle one.
+/// How long a new connection may wait for the end of another one.
 const WAIT: Duration = Duration::from_secs(2);
 
-/// A connection with requests in work makes way too, if no byte has moved on it for this long.
+/// A connection with requests in work makes way if it waits for its client or for memory, and no
+/// byte has moved for this long.
 const QUIET: Duration = Duration::from_secs(10);
 
 /// New connections that may wait at once.
@@ -45,6 +46,8 @@ pub(super) struct Entry {
     begin: Instant,
     /// When the last byte moved, in nanoseconds.
     moved: AtomicU64,
+    /// Waits for the rest of a request, until the client takes bytes of an answer, or for memory.
+    waits: AtomicUsize,
     /// Another connection needs the place.
     pub(super) makes_way: Notify,
 }
@@ -72,7 +75,8 @@ impl ConnectionTable {
     }
 
     /// Takes a place for the connection with this number. If there is none, the quietest connection
-    /// ends, and this waits for its place. `None`: all connections are in use.
+    /// ends, and this waits for its place. `None`: no place became free in time, or too many
+    /// connections wait.
     pub async fn enter(self: &Arc<Self>, number: u64) -> Option<Place> {
         let permit = match Arc::clone(&self.places).try_acquire_owned() {
             Ok(permit) => permit,
@@ -82,6 +86,7 @@ impl ConnectionTable {
             permits: Arc::new(Semaphore::new(MAX_IN_WORK)),
             begin: self.begin,
             moved: 0.into(),
+            waits: 0.into(),
             makes_way: Notify::new(),
         });
         entry.bytes_moved();
@@ -92,6 +97,11 @@ impl ConnectionTable {
             entry,
             _permit: permit,
         })
+    }
+
+    /// Places that connections have.
+    pub fn taken(&self) -> usize {
+        self.open().len()
     }
 
     async fn place_of_the_quietest(&self) -> Option<OwnedSemaphorePermit> {
@@ -130,12 +140,30 @@ impl Entry {
 
     fn may_make_way(&self) -> bool {
         let moved = Duration::from_nanos(self.moved.load(Relaxed));
-        self.is_idle() || self.begin.elapsed().saturating_sub(moved) >= QUIET
+        let waits = self.waits.load(Relaxed) > 0;
+        self.is_idle() || (waits && self.begin.elapsed().saturating_sub(moved) >= QUIET)
     }
 
+    /// Bytes were read or written.
     pub(super) fn bytes_moved(&self) {
         let now = self.begin.elapsed().as_nanos();
         self.moved.store(now as u64, Relaxed);
+    }
+
+    /// Waits for the client or for memory.
+    pub(super) async fn wait<T>(&self, awaited: impl Future<Output = T>) -> T {
+        self.waits.fetch_add(1, Relaxed);
+        let _end = End(&self.waits);
+        awaited.await
+    }
+}
+
+/// The end of a wait, also if nobody waits for it any more.
+struct End<'a>(&'a AtomicUsize);
+
+impl Drop for End<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Relaxed);
     }
 }
 
@@ -163,23 +191,38 @@ mod tests {
 
     use super::*;
 
-    #[tokio::test(start_paused = true)]
-    async fn a_connection_in_use_makes_way_when_no_byte_has_moved_for_ten_seconds() {
-        let table = ConnectionTable::new(2, true);
-        let (quiet, busy) = (table.enter(0).await.unwrap(), table.enter(1).await.unwrap());
-        let _in_work = [&quiet, &busy].map(|place| {
+    /// Places with a request in work each.
+    async fn in_work(table: &Arc<ConnectionTable>) -> [(Place, OwnedSemaphorePermit); 2] {
+        let places = [table.enter(0).await.unwrap(), table.enter(1).await.unwrap()];
+        places.map(|place| {
             let permits = Arc::clone(&place.entry.permits);
-            permits.try_acquire_owned().unwrap()
-        });
-        assert!(table.enter(2).await.is_none(), "both are in use");
+            (place, permits.try_acquire_owned().unwrap())
+        })
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_in_use_makes_way_when_it_waits_and_no_byte_moves() {
+        let table = ConnectionTable::new(2, true);
+        let [(slow, _permit), (well, _other)] = in_work(&table).await;
+        slow.entry.waits.store(1, Relaxed);
+        assert!(table.enter(2).await.is_none(), "not for long enough");
         advance(QUIET).await;
-        busy.entry.bytes_moved();
-        let entry = Arc::clone(&quiet.entry);
+        well.entry.waits.store(1, Relaxed);
+        well.entry.bytes_moved();
+        let entry = Arc::clone(&slow.entry);
         let (entered, ()) = tokio::join!(table.enter(3), async {
             entry.makes_way.notified().await;
-            drop(quiet);
+            drop(slow);
         });
         assert!(entered.is_some());
         assert!(table.enter(4).await.is_none(), "the other one moves bytes");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_whose_request_is_carried_out_does_not_make_way() {
+        let table = ConnectionTable::new(2, true);
+        let [_one, _other] = in_work(&table).await;
+        advance(QUIET * 10).await;
+        assert!(table.enter(2).await.is_none());
     }
 }

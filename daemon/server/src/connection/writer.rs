@@ -5,6 +5,7 @@
 use std::collections::VecDeque;
 use std::io::{ErrorKind, IoSlice};
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::{Buf, Bytes};
 use lodestone_planted::{self as planted, Bug};
@@ -14,6 +15,7 @@ use tokio::time::timeout;
 
 use super::burst::{self, Burst, MAX_BYTES_AT_ONCE, Wanted};
 use super::socket::{Socket, writable};
+use super::table::Entry;
 use super::{CloseReason, Hold, Outbound, STALL_TIMEOUT};
 use crate::service::Service;
 
@@ -25,6 +27,7 @@ const MAX_SLICES: usize = 64;
 
 pub(super) struct Writer {
     socket: Arc<dyn Socket>,
+    entry: Arc<Entry>,
     queue: mpsc::Receiver<Outbound>,
     /// Taken from the queue, and not looked at yet.
     next: Option<Outbound>,
@@ -41,11 +44,13 @@ pub(super) struct Writer {
 impl Writer {
     pub(super) fn new(
         socket: Arc<dyn Socket>,
+        entry: Arc<Entry>,
         queue: mpsc::Receiver<Outbound>,
         service: Arc<Service>,
     ) -> Self {
         Self {
             socket,
+            entry,
             queue,
             next: None,
             service,
@@ -120,7 +125,7 @@ impl Writer {
                 }
                 Ok(written) => self.advance(written),
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                    writable_in_time(&*self.socket).await?;
+                    writable_in_time(&*self.socket, &self.entry).await?;
                 }
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) => return Err(CloseReason::Socket(error)),
@@ -160,17 +165,21 @@ impl Writer {
         // Acks must not wait for the disk.
         self.flush().await?;
         let (socket, service) = (Arc::clone(&self.socket), Arc::clone(&self.service));
-        let burst = Burst::new(socket, service, wanted);
+        let burst = Burst::new(socket, Arc::clone(&self.entry), service, wanted);
         burst.run(&mut self.left_at_once).await
     }
 }
 
-/// Waits until the socket takes bytes again, with a time-out.
-pub(super) async fn writable_in_time(socket: &dyn Socket) -> Result<(), CloseReason> {
-    if planted::is(Bug::StalledAnswerKept) {
-        return writable(socket).await.map_err(CloseReason::Socket);
-    }
-    match timeout(STALL_TIMEOUT, writable(socket)).await {
+/// Waits until the client takes bytes again, with a time-out.
+pub(super) async fn writable_in_time(
+    socket: &dyn Socket,
+    entry: &Entry,
+) -> Result<(), CloseReason> {
+    let longest = match planted::is(Bug::StalledAnswerKept) {
+        true => Duration::MAX,
+        false => STALL_TIMEOUT,
+    };
+    match entry.wait(timeout(longest, writable(socket))).await {
         Ok(writable) => writable.map_err(CloseReason::Socket),
         Err(_) => Err(CloseReason::StalledAnswer),
     }

@@ -20,8 +20,9 @@ const LAYOUT_BYTES_PER_SEGMENT: u64 = 32 + 28;
 /// What a layout needs for each partition beside that.
 const LAYOUT_BYTES_PER_PARTITION: u64 = 128;
 
-/// Part of the layouts' memory that one of them may take.
-const LAYOUT_MEMORY_DIVISOR: u64 = 2;
+/// Part of the layouts' memory that one of them may take: the share of an application has room for
+/// it beside answers that are not read.
+const LAYOUT_MEMORY_DIVISOR: u64 = 4;
 
 fn layout_memory_most(call: &Call) -> u64 {
     call.service.layouts.capacity_bytes() / LAYOUT_MEMORY_DIVISOR

@@ -27,10 +27,10 @@ pub mod uploads;
 
 /// Sixty-fourths of `--memory`. No request waits for a pool while it holds memory of the same pool.
 /// Data that is sent from the store's memory counts as the store's until it is sent.
-const STORE_64THS: u64 = 35;
+const STORE_64THS: u64 = 34;
 const UPLOAD_64THS: u64 = 16;
 const SMALL_UPLOAD_64THS: u64 = 1;
-const FRAME_64THS: u64 = 1;
+const FRAME_64THS: u64 = 2;
 const LAYOUT_64THS: u64 = 6;
 const LIST_64THS: u64 = 4;
 const REPORT_64THS: u64 = 1;
@@ -48,7 +48,7 @@ pub struct MemorySplit {
     pub upload_bytes: u64,
     /// For small uploads.
     pub small_upload_bytes: u64,
-    /// For requests of more than 64 KiB that are not complete.
+    /// For frames of more than 64 KiB.
     pub frame_bytes: u64,
     /// For layouts that are sent.
     pub layout_bytes: u64,
@@ -140,7 +140,7 @@ impl Service {
                 split.frame_bytes,
             ),
             body_pool: BodyPool::new(kept_bytes as usize),
-            layouts: SharedPool::new(split.layout_bytes),
+            layouts: SharedPool::with_share(split.layout_bytes, split.layout_bytes / 4 * 3),
             lists: SharedPool::new(split.list_bytes),
             unreadable: Unreadable::default(),
             reports: Reports::new(split.report_bytes),

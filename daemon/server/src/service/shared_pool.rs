@@ -6,14 +6,12 @@ use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
 use lodestone_model::AppId;
+use lodestone_planted::{self as planted, Bug};
 
 use super::pool::{Pool, Reserved};
 
 /// One connection may hold a quarter of the memory.
 const PART_OF_CONNECTION: u64 = 4;
-
-/// One application may hold half of the memory.
-const PART_OF_APPLICATION: u64 = 2;
 
 /// Above this number of applications those that hold nothing are forgotten.
 const APPLICATIONS: usize = 64;
@@ -22,14 +20,22 @@ const APPLICATIONS: usize = 64;
 #[derive(Debug)]
 pub struct SharedPool {
     all: Pool,
+    /// The share of an application.
+    application_bytes: u64,
     of_applications: Mutex<HashMap<AppId, Pool>>,
 }
 
 impl SharedPool {
-    /// A pool of this size.
+    /// A pool of this size, of which an application may hold half.
     pub fn new(bytes: u64) -> Self {
+        Self::with_share(bytes, bytes / 2)
+    }
+
+    /// A pool of this size, with this share for each application.
+    pub fn with_share(bytes: u64, application_bytes: u64) -> Self {
         Self {
             all: Pool::new(bytes),
+            application_bytes,
             of_applications: Mutex::default(),
         }
     }
@@ -75,7 +81,10 @@ impl SharedPool {
         bytes: u64,
     ) -> Vec<Reserved> {
         let of_connection = connection.reserve(bytes).await;
-        let of_application = self.of_application(app).reserve(bytes).await;
+        let of_application = match planted::is(Bug::MemoryUnshared) {
+            true => Pool::new(bytes).reserve(bytes).await,
+            false => self.of_application(app).reserve(bytes).await,
+        };
         let all = self.all.reserve(bytes).await;
         vec![all, of_application, of_connection]
     }
@@ -83,7 +92,17 @@ impl SharedPool {
     /// Waits for memory of a request whose application is not known.
     pub(crate) async fn reserve_for_unknown(&self, connection: &Pool, bytes: u64) -> Vec<Reserved> {
         let of_connection = connection.reserve(bytes).await;
-        vec![self.all.reserve(bytes).await, of_connection]
+        vec![self.reserve_from_all(bytes).await, of_connection]
+    }
+
+    /// Waits for memory, without a share.
+    pub(crate) async fn reserve_from_all(&self, bytes: u64) -> Reserved {
+        self.all.reserve(bytes).await
+    }
+
+    /// Takes memory that is free now, without a share.
+    pub(crate) fn try_reserve_for_unknown(&self, bytes: u64) -> Option<Reserved> {
+        self.all.try_reserve(bytes)
     }
 
     fn of_application(&self, app: &AppId) -> Pool {
@@ -94,7 +113,7 @@ impl SharedPool {
         if pools.len() >= APPLICATIONS && !pools.contains_key(app) {
             pools.retain(|_, pool| pool.is_in_use());
         }
-        let share = || self.all.share(PART_OF_APPLICATION);
+        let share = || Pool::new(self.application_bytes);
         pools.entry(app.clone()).or_insert_with(share).clone()
     }
 }

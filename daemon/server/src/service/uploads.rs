@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Memory for uploads and large frames on their way. Each connection and each application has a
-//! share of it. Small uploads and frames have memory of their own: small uploads do not wait behind
-//! the large ones of others, and no upload waits behind a frame that is not complete.
+//! share of it. Small uploads and large frames have memory of their own: small uploads do not wait
+//! behind the large ones of others, and the body of an upload does not wait behind frames.
 
 use lodestone_model::AppId;
 use lodestone_planted::{self as planted, Bug};
@@ -12,12 +12,17 @@ use super::shared_pool::SharedPool;
 /// Uploads of at most this size are small.
 const SMALL_BYTES: u64 = 64 << 10;
 
+/// Frames may have this part of the memory for large uploads.
+const PART_LENT: u64 = 4;
+
 /// All memory for uploads.
 #[derive(Debug)]
 pub struct Uploads {
     large: SharedPool,
     small: Pool,
     frames: SharedPool,
+    /// The part of `large` that frames may have when nobody uses it.
+    lent: Pool,
 }
 
 impl Uploads {
@@ -27,6 +32,7 @@ impl Uploads {
             large: SharedPool::new(large_bytes),
             small: Pool::new(small_bytes),
             frames: SharedPool::new(frame_bytes),
+            lent: Pool::new(large_bytes / PART_LENT),
         }
     }
 
@@ -56,13 +62,26 @@ impl Uploads {
         self.frames.share()
     }
 
-    /// Waits for the memory of a large frame. It is not known yet of which application it is.
+    /// Waits for the memory of a large frame, unless uploads can lend some now.
+    /// It is not known yet of which application the frame is.
     pub(crate) async fn reserve_frame(&self, connection: &Pool, bytes: u64) -> Vec<Reserved> {
-        let pool = match planted::is(Bug::FramesShareUploads) {
-            true => &self.large,
-            false => &self.frames,
+        if planted::is(Bug::FramesShareUploads) {
+            return self.large.reserve_for_unknown(connection, bytes).await;
+        }
+        let of_connection = connection.reserve(bytes).await;
+        let now = self.frames.try_reserve_for_unknown(bytes);
+        let now = now.map(|own| vec![own]).or_else(|| self.try_lend(bytes));
+        let mut reserved = match now {
+            Some(reserved) => reserved,
+            None => vec![self.frames.reserve_from_all(bytes).await],
         };
-        pool.reserve_for_unknown(connection, bytes).await
+        reserved.push(of_connection);
+        reserved
+    }
+
+    fn try_lend(&self, bytes: u64) -> Option<Vec<Reserved>> {
+        let lent = self.lent.try_reserve(bytes)?;
+        Some(vec![self.large.try_reserve_for_unknown(bytes)?, lent])
     }
 
     /// Waits for the memory of an upload.

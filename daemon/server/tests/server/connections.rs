@@ -2,9 +2,12 @@
 //! Many clients at once, slow ones among them.
 
 use std::io::Write;
+use std::net::Shutdown;
 
 use crate::support::client::{batch, commit_of, hello, key};
 use crate::support::{Client, Daemon};
+use lodestone_model::ReduceId;
+use lodestone_wire::extension::fetch::SegmentLayout;
 use lodestone_wire::extension::hello::HelloReply;
 use lodestone_wire::extension::push::PushBatch;
 use lodestone_wire::extension::status::Done;
@@ -79,6 +82,26 @@ fn a_connection_over_the_limit_is_closed_if_all_others_are_in_use_and_these_go_o
         let _: Done = client.ask(&commit_of(&[meta]));
     }
     assert_eq!(busy[0].partition(&key, 0).len(), 2);
+}
+
+#[test]
+fn a_client_that_sends_no_more_gets_the_answers_to_its_requests() {
+    let daemon = Daemon::start(&[]);
+    let key = key(&daemon, 1);
+    let mut writer = Client::connect(&daemon);
+    writer.register(&key, 1, 1);
+    writer.output(&key, 0, 1, &[(0, b"a block")]);
+    for _ in 0..50 {
+        let mut client = Client::connect(&daemon);
+        client.send_rpc(&SegmentLayout {
+            key: key.clone(),
+            map_start: 0,
+            map_end: 1,
+            reduce_ids: vec![ReduceId(0)],
+        });
+        client.socket.shutdown(Shutdown::Write).unwrap();
+        assert!(client.receive().is_some());
+    }
 }
 
 #[test]

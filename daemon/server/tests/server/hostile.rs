@@ -50,7 +50,8 @@ fn uploads_that_are_announced_and_do_not_come_take_no_memory_from_others() {
         other
     });
     let _others: Vec<_> = others.collect();
-    let codes = honest.push(&key, 0, 2, &[(0, b"from an honest client")]);
+    // It takes the same memory as theirs: small pushes have some of their own.
+    let codes = honest.push(&key, 0, 2, &[(0, &vec![8; 200_000])]);
     assert_eq!(codes, [Code::Ok]);
 }
 
@@ -83,11 +84,15 @@ fn an_upload_for_an_unknown_application_or_shuffle_is_refused_without_memory_for
 #[test]
 fn a_client_that_reads_no_layout_keeps_nobody_else_from_theirs() {
     const PARTITIONS: u32 = 10_000;
-    let daemon = Daemon::start(&["--memory", "32MiB"]);
+    let daemon = Daemon::start(&["--memory", "64MiB"]);
     let (mut reader, key) = (Client::connect(&daemon), key(&daemon, 1));
-    reader.register(&key, 1, PARTITIONS);
+    let mut other = key.clone();
+    other.shuffle.app = AppId::new("application_other").unwrap();
     let parts: Vec<_> = (0..PARTITIONS).map(|reduce| (reduce, &b"x"[..])).collect();
-    reader.output(&key, 0, 1, &parts);
+    for key in [&key, &other] {
+        reader.register(key, 1, PARTITIONS);
+        reader.output(key, 0, 1, &parts);
+    }
     let all: Vec<_> = (0..PARTITIONS).collect();
     let layout = SegmentLayout {
         key: key.clone(),
@@ -95,28 +100,29 @@ fn a_client_that_reads_no_layout_keeps_nobody_else_from_theirs() {
         map_end: ALL_MAPS.1,
         reduce_ids: all.iter().copied().map(ReduceId).collect(),
     };
-    // Nine connections have more than all of the memory, but another application has half of it.
-    let mut other = key.clone();
-    other.shuffle.app = AppId::new("application_other").unwrap();
-    reader.register(&other, 1, PARTITIONS);
-    reader.output(&other, 0, 1, &parts);
-    let mut silent: Vec<Client> = (0..9).map(|_| Client::connect(&daemon)).collect();
-    for silent in &mut silent {
+    let silent = || {
+        let mut silent = Client::connect(&daemon);
         (0..64).for_each(|_| {
             silent.send_rpc(&layout);
         });
-    }
-    silent[0].socket.peek(&mut [0]).unwrap();
+        silent
+    };
+    let mut first = silent();
+    first.socket.peek(&mut [0]).unwrap();
     for _ in 0..3 {
-        assert_eq!(
-            reader.layout(&other, ALL_MAPS, &all).partitions.len(),
-            all.len()
-        );
+        let shown = reader.layout(&key, ALL_MAPS, &all);
+        assert_eq!(shown.partitions.len(), all.len(), "of its application");
     }
-    silent.truncate(1);
+    // More than all of the memory. But another application has a part of it.
+    let crowd: Vec<Client> = (0..9).map(|_| silent()).collect();
+    for _ in 0..3 {
+        let shown = reader.layout(&other, ALL_MAPS, &all);
+        assert_eq!(shown.partitions.len(), all.len(), "of another one");
+    }
+    drop(crowd);
     for _ in 0..64 {
         assert!(
-            silent[0].receive().is_some(),
+            first.receive().is_some(),
             "its own answers come when it reads"
         );
     }

@@ -28,7 +28,7 @@ const HANGING: u32 = 16 + 16;
 
 /// Blocks of a MiB after which some more fill the memory, and all others go to a disk at once: a
 /// little less than 11/16 of the memory for tails.
-const FILL: u32 = 178;
+const FILL: u32 = 173;
 
 /// Far less than any client waits, and far more than an answer takes.
 const LONGEST: Duration = Duration::from_secs(3);

@@ -167,8 +167,10 @@ fn a_push_waits_for_no_large_request_that_is_not_complete() {
     while daemon.service.uploads.used_bytes() < MIB {
         thread::yield_now();
     }
+    let began = Instant::now();
     let codes = honest.push(&key, 0, 1, &[(0, &vec![8; LARGE])]);
     assert_eq!(codes, [Code::Ok]);
+    assert!(began.elapsed() < WINDOW, "after their end");
     drop(crowd);
     daemon.stop();
 }

@@ -30,8 +30,18 @@ const QUESTION: Duration = Duration::from_secs(15);
 /// The longest time for pushes and chunks, which wait for memory and threads.
 const DATA: Duration = Duration::from_secs(15);
 
+/// The longest time for a push whose list of segments is a large frame: such frames wait for those of
+/// others that are not complete, 10 s for each.
+const LARGE_FRAME: Duration = Duration::from_secs(600);
+
 /// Attempts at a request that the daemon refuses because it has no room.
 const REFUSALS: usize = 2_000;
+
+/// Segments of a push whose list takes more than 64 KiB.
+const WIDE_SEGMENTS: u32 = 4_000;
+
+/// Number of the first shuffle for such pushes.
+const WIDE_SHUFFLES: usize = 1_000;
 
 /// A driver that asks for what needs memory only.
 pub(super) async fn drive(mut session: Session, rounds: usize) -> Work {
@@ -60,6 +70,9 @@ pub(super) async fn work(mut session: Session, rounds: usize) -> Work {
         let mut pushed = Vec::new();
         for map in 0..maps {
             push(&mut session, &key, mode, map, partitions, &mut pushed).await?;
+        }
+        if session.dice.chance(20) {
+            push_wide(&mut session, round, incarnation).await?;
         }
         for _ in 0..1 + session.dice.below(3) {
             read(&mut session, &key, partitions, &pushed).await?;
@@ -140,32 +153,13 @@ async fn push(
                 bytes: content(&mut session.dice, session.block_bytes),
             })
             .collect();
-        let segments = (first_segment..)
-            .zip(&blocks)
-            .map(|(number, block)| Segment {
-                reduce_id: ReduceId(block.reduce),
-                sequence: match mode {
-                    Mode::Merge => 1,
-                    Mode::Remote => 2 * number + 1,
-                },
-                length: block.bytes.len() as u32,
-                records: 1,
-                crc32c: Crc32c(crc32c::crc32c(&block.bytes)),
-            });
-        let request = PushBatch {
-            key: key.clone(),
-            map_index: MapIndex(map),
-            map_id,
-            first_segment,
-            is_whole: batches == 1,
-            segments: segments.collect(),
-        };
+        let request = batch_of(key, mode, (map, first_segment, batches == 1), &blocks);
         first_segment += blocks.len() as u32;
         if blocks.is_empty() {
             continue;
         }
         ledger = ledger.and(request.ledger());
-        push_batch(session, &request, &blocks).await?;
+        push_batch(session, &request, &blocks, DATA).await?;
         pushed.extend(blocks);
     }
     let commit = CommitMap {
@@ -178,14 +172,63 @@ async fn push(
     Ok(())
 }
 
+/// A batch of a map attempt: its map, the number of its first segment, and whether it is all.
+fn batch_of(
+    key: &ShuffleAddress,
+    mode: Mode,
+    (map, first_segment, is_whole): (u32, u32, bool),
+    blocks: &[Block],
+) -> PushBatch {
+    let segments = (first_segment..)
+        .zip(blocks)
+        .map(|(number, block)| Segment {
+            reduce_id: ReduceId(block.reduce),
+            sequence: match mode {
+                Mode::Merge => 1,
+                Mode::Remote => 2 * number + 1,
+            },
+            length: block.bytes.len() as u32,
+            records: 1,
+            crc32c: Crc32c(crc32c::crc32c(&block.bytes)),
+        });
+    PushBatch {
+        key: key.clone(),
+        map_index: MapIndex(map),
+        map_id: MapId(i64::from(map)),
+        first_segment,
+        is_whole,
+        segments: segments.collect(),
+    }
+}
+
+/// Pushes a batch whose list of segments is a large frame, to a shuffle of its own.
+async fn push_wide(session: &mut Session, round: usize, incarnation: i64) -> Work {
+    let key = key(session, WIDE_SHUFFLES + round, incarnation)?;
+    register(session, &key, Mode::Merge, (1, WIDE_SEGMENTS)).await?;
+    let blocks: Vec<Block> = (0..WIDE_SEGMENTS)
+        .map(|reduce| Block {
+            map: 0,
+            reduce,
+            bytes: Bytes::from_static(b"x"),
+        })
+        .collect();
+    let request = batch_of(&key, Mode::Merge, (0, 0, true), &blocks);
+    push_batch(session, &request, &blocks, LARGE_FRAME).await
+}
+
 /// Pushes a batch until each of its segments is there.
-async fn push_batch(session: &mut Session, request: &PushBatch, blocks: &[Block]) -> Work {
+async fn push_batch(
+    session: &mut Session,
+    request: &PushBatch,
+    blocks: &[Block],
+    limit: Duration,
+) -> Work {
     let mut body = BytesMut::new();
     blocks
         .iter()
         .for_each(|block| body.extend_from_slice(&block.bytes));
     for _ in 0..REFUSALS {
-        let answer = session.ask(Asked::Push(request, &body), DATA).await?;
+        let answer = session.ask(Asked::Push(request, &body), limit).await?;
         let Ok(reply) = PushBatchReply::from_bytes(&answer) else {
             return session.breach(format!(
                 "a batch was refused: {:?}",

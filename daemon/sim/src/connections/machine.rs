@@ -9,9 +9,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use lodestone_model::{AppAttempt, AppId};
+use lodestone_server::connection;
 use lodestone_server::connection::clock;
 use lodestone_server::connection::table::ConnectionTable;
-use lodestone_server::connection::{self, CloseReason};
 use lodestone_server::service::lanes::{Delay, Delays, Kind, Threads, Work};
 use lodestone_server::service::{MemorySplit, Service};
 use lodestone_store::{Clock, Environment, Reserve, SeededRandom, Store, StoreConfig};
@@ -36,6 +36,9 @@ const LOCK_MS: usize = 5_000;
 const HELD_PUSHES: u64 = 32;
 
 const DISKS: usize = 2;
+
+/// With so many places no connection makes way.
+pub(super) const PLENTY: usize = 1_000;
 
 /// The clock of the runtime: it passes when nothing is left to do.
 #[derive(Debug)]
@@ -104,12 +107,14 @@ impl Delays for SlowThreads {
 pub(super) struct Machine {
     pub(super) service: Arc<Service>,
     table: Arc<ConnectionTable>,
+    connections: usize,
     stop: watch::Sender<bool>,
     /// The disk whose calls hang.
     hanging: watch::Sender<Option<usize>>,
-    /// When a disk hung, or the daemon stood still.
-    pauses: Mutex<Vec<(Instant, Instant)>>,
-    ended: Mutex<BTreeMap<u64, CloseReason>>,
+    /// When a disk hung, and when the daemon stood still.
+    hangs: Mutex<Vec<(Instant, Instant)>>,
+    standstills: Mutex<Vec<(Instant, Instant)>>,
+    ended: Mutex<BTreeMap<u64, String>>,
     /// The honest clients are done.
     is_over: AtomicBool,
     numbers: AtomicU64,
@@ -124,6 +129,16 @@ pub(super) struct MachineSetup {
     pub(super) upload_bytes: u64,
     pub(super) list_bytes: u64,
     pub(super) store_bytes: u64,
+}
+
+/// How much of the time since a moment is in these periods.
+fn within(begin: Instant, periods: &[(Instant, Instant)]) -> Duration {
+    let end = clock::now();
+    let parts = periods.iter().map(|(from, to)| {
+        let (from, to) = (begin.max(*from), end.min(*to));
+        to.saturating_duration_since(from)
+    });
+    parts.sum()
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -166,9 +181,11 @@ impl Machine {
         Ok(Arc::new(Self {
             service: Service::with_threads(store, split, threads),
             table: ConnectionTable::new(setup.connections, true),
+            connections: setup.connections,
             stop: watch::Sender::new(false),
             hanging,
-            pauses: Mutex::default(),
+            hangs: Mutex::default(),
+            standstills: Mutex::default(),
             ended: Mutex::default(),
             is_over: false.into(),
             numbers: AtomicU64::new(0),
@@ -189,27 +206,28 @@ impl Machine {
                     let service = Arc::clone(&machine.service);
                     connection::run(Arc::new(server), place, &service, stop).await
                 }
-                None => CloseReason::MadeWay,
+                None => return machine.ended(number, "TurnedAway".to_owned()),
             };
-            locked(&machine.ended).insert(number, reason);
-            machine.service.open.send_modify(|open| *open -= 1);
+            machine.ended(number, format!("{reason:?}"));
         });
         (number, Client::new(client))
     }
 
+    fn ended(&self, number: u64, reason: String) {
+        locked(&self.ended).insert(number, reason);
+        self.service.open.send_modify(|open| *open -= 1);
+    }
+
     /// Why the daemon closed a connection.
     pub(super) fn reason(&self, number: u64) -> Option<String> {
-        locked(&self.ended)
-            .get(&number)
-            .map(|reason| format!("{reason:?}"))
+        locked(&self.ended).get(&number).cloned()
     }
 
     /// Why the daemon closed connections, and how many.
     pub(super) fn reasons(&self) -> BTreeMap<String, u64> {
         let mut reasons = BTreeMap::new();
         for reason in locked(&self.ended).values() {
-            let name = format!("{reason:?}");
-            let name = name.split('(').next().unwrap_or_default().to_owned();
+            let name = reason.split('(').next().unwrap_or_default().to_owned();
             *reasons.entry(name).or_default() += 1;
         }
         reasons
@@ -237,7 +255,7 @@ impl Machine {
         self.hanging.send_replace(Some(place));
         sleep(time).await;
         self.hanging.send_replace(None);
-        locked(&self.pauses).push((begin, clock::now()));
+        locked(&self.hangs).push((begin, clock::now()));
     }
 
     /// The daemon, and with it its clients, stand still. Not while it stops: all limits would end
@@ -247,22 +265,29 @@ impl Machine {
             return;
         }
         let begin = clock::now();
-        locked(&self.pauses).push((begin, begin + time));
+        locked(&self.standstills).push((begin, begin + time));
         tokio::time::advance(time).await;
     }
 
-    /// The time since a moment, without the time when a disk hung or the daemon stood still.
-    pub(super) fn own_time_since(&self, begin: Instant) -> Duration {
-        let end = clock::now();
+    /// The time since a moment, without the time when the daemon stood still.
+    pub(super) fn time_since(&self, begin: Instant) -> Duration {
+        begin
+            .elapsed()
+            .saturating_sub(within(begin, &locked(&self.standstills)))
+    }
+
+    /// The time since a moment, also without the time when a disk hung.
+    pub(super) fn well_time_since(&self, begin: Instant) -> Duration {
         if self.hanging.borrow().is_some() {
             return Duration::ZERO;
         }
-        let pauses = locked(&self.pauses);
-        let paused = pauses.iter().map(|(from, to)| {
-            let (from, to) = (begin.max(*from), end.min(*to));
-            to.saturating_duration_since(from)
-        });
-        end.duration_since(begin).saturating_sub(paused.sum())
+        let hung = within(begin, &locked(&self.hangs));
+        self.time_since(begin).saturating_sub(hung)
+    }
+
+    /// True if connections make way for others.
+    pub(super) fn is_small(&self) -> bool {
+        self.connections < PLENTY
     }
 
     /// The honest clients are done.
@@ -298,14 +323,15 @@ impl Machine {
         let _ = open.wait_for(|open| *open == 0).await;
     }
 
-    /// Bytes that are held.
-    pub(super) fn held(&self) -> [(&'static str, u64); 4] {
+    /// Bytes that are held, and places.
+    pub(super) fn held(&self) -> [(&'static str, u64); 5] {
         let service = &self.service;
         [
             ("uploads", service.uploads.used_bytes()),
             ("layouts", service.layouts.used_bytes()),
             ("lists", service.lists.used_bytes()),
             ("store", service.store.load().memory_used),
+            ("places", self.table.taken() as u64),
         ]
     }
 

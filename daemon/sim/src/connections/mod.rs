@@ -33,7 +33,7 @@ use tokio::time::{sleep, timeout};
 
 use crate::dice::Dice;
 use crate::model::Judged;
-use machine::{Machine, MachineSetup};
+use machine::{Machine, MachineSetup, PLENTY};
 use session::{Session, judged};
 use unfair::Kind;
 
@@ -47,7 +47,7 @@ const HONEST: usize = 4;
 /// two bytes a second, and are closed when the daemon has reserved memory for the rest.
 const UNFAIR: Duration = Duration::from_secs(3 * 3600);
 
-/// What calls of the store hold for connections that have ended is free after this time.
+/// Calls of the store hold memory for connections that have ended no longer than this.
 const REST: Duration = Duration::from_secs(10);
 
 /// The time that connections may take beyond the limit that they have.
@@ -89,10 +89,10 @@ async fn live(seed: u64) -> Report {
     let unfair = unfair_kinds(&mut dice);
     let setup = MachineSetup {
         seed,
-        connections: dice.pick(&[12, 20, 1_000]).unwrap_or(12),
+        connections: dice.pick(&[12, 20, PLENTY]).unwrap_or(12),
         upload_bytes: dice.pick(&[256 << 10, 1 << 20, 8 << 20]).unwrap_or(1 << 20),
         list_bytes: dice.pick(&[16 << 10, 256 << 10]).unwrap_or(16 << 10),
-        store_bytes: dice.pick(&[2 << 20, 64 << 20]).unwrap_or(2 << 20),
+        store_bytes: dice.pick(&[16 << 20, 64 << 20]).unwrap_or(16 << 20),
     };
     let machine = match Machine::start(setup) {
         Ok(machine) => machine,

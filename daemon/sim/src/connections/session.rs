@@ -117,7 +117,10 @@ impl Session {
             }
         };
         let answered = timeout(if is_cut { after } else { EVER }, answer).await;
-        let took = self.machine.own_time_since(begin);
+        let took = match limit {
+            MEMORY_ONLY => self.machine.time_since(begin),
+            _ => self.machine.well_time_since(begin),
+        };
         match answered {
             Err(_) if is_cut => Ok(None),
             Err(_) => self.breach("no answer, ever"),
@@ -142,7 +145,8 @@ impl Session {
         // The daemon notes the reason after its end of the connection is closed.
         sleep(BACKOFF).await;
         match self.machine.reason(number).as_deref() {
-            Some("MadeWay" | "Idle") => Ok(None),
+            Some("MadeWay" | "TurnedAway") if self.machine.is_small() => Ok(None),
+            Some("Idle") => Ok(None),
             reason => self.breach(format!("its connection was closed: {reason:?}")),
         }
     }

@@ -31,7 +31,7 @@ pub(super) const APP: &str = "unfair";
 /// Requests that are sent without a look at an answer. More than the daemon has in work.
 const UNREAD: usize = 200;
 
-/// What such a client keeps its own shuffle for.
+/// Bytes of its own shuffle, which it asks for.
 const OWN_BYTES: usize = 200_000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

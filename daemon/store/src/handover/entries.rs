@@ -24,7 +24,7 @@ const HEAD_BYTES: usize = 8;
 
 /// The first bytes of the file. The last four are the version of all that follows and of the
 /// entries: a daemon that was upgraded must not read a field of one version as a field of another.
-const BEGINNING: &[u8; 8] = b"LSHO\0\0\0\x04";
+const BEGINNING: &[u8; 8] = b"LSHO\0\0\0\x05";
 
 /// One thing to know.
 #[derive(Serialize, Deserialize)]
@@ -53,6 +53,8 @@ pub(super) struct StartEntry {
     pub(super) dirs: Vec<String>,
     /// Number of the next generation's directory.
     pub(super) next_home: u64,
+    /// The start of the machine: after another one, what was written may be gone.
+    pub(super) boot_id: Vec<u8>,
 }
 
 #[derive(Serialize, Deserialize)]

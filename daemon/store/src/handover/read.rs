@@ -15,7 +15,7 @@ use lodestone_model::{
 use lodestone_planted::{self as planted, Bug};
 
 use super::entries::{HandoverEntry, Reader, ShuffleEntry, StartEntry, damaged};
-use super::{HANDOVER_NAME, forget};
+use super::{HANDOVER_NAME, boot_id, forget};
 use crate::fs::{Fs, Lock, Open};
 use crate::merge::{Partition, PartitionEntry};
 use crate::resource::home::Home;
@@ -159,6 +159,11 @@ impl Found {
         if start.dirs != dirs {
             let before = &start.dirs;
             tracing::error!(?before, now = ?dirs, "remote shuffles are lost: other directories");
+            return None;
+        }
+        if start.boot_id != boot_id(fs) {
+            let why = "the machine was started again, and what was written may be gone";
+            tracing::error!("remote shuffles are lost: {why}");
             return None;
         }
         let name = root.file_name()?;

@@ -8,8 +8,8 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use lodestone_model::{Code, ShuffleSpec};
 
-use super::HANDOVER_NAME;
 use super::entries::{HandoverEntry, ShuffleEntry, StartEntry, Writer};
+use super::{HANDOVER_NAME, boot_id};
 use crate::fs::Open;
 use crate::resource::timed_mutex::ShutdownDeadline;
 use crate::resource::{Resources, locked};
@@ -122,6 +122,7 @@ impl Store {
             disks_before,
             dirs: self.dirs.clone(),
             next_home: self.next_home.load(Relaxed),
+            boot_id: boot_id(self.resources.fs()),
         }))?;
         Ok(entries)
     }

@@ -152,19 +152,31 @@ fn an_executor_that_registers_again_is_found_in_its_new_directory() {
 }
 
 #[test]
-fn a_pipe_in_place_of_a_block_does_not_stop_a_reader() {
-    let host = Host::new();
-    let pipe = host.at("blockmgr/00/shuffle_7_1_0.index");
-    let made = Command::new("mkfifo").arg(pipe).status().unwrap();
-    assert!(made.success());
-    let (answer, answered) = mpsc::channel();
-    let store = Arc::clone(&host.store);
-    thread::spawn(move || {
-        let reduces = ReduceId(0)..ReduceId(1);
-        let read = store.original_blocks(&app(), "1", ShuffleId(7), MapId(1), reduces);
-        answer.send(read.is_err())
-    });
-    assert_eq!(answered.recv_timeout(Duration::from_secs(20)), Ok(true));
+fn a_pipe_in_place_of_a_file_does_not_stop_a_reader() {
+    let (index, data, rdd) = ("shuffle_7_1_0.index", "shuffle_7_1_0.data", "rdd_1_0");
+    for pipe in [None, Some(index), Some(data), Some(rdd)] {
+        let host = Host::new();
+        let folder = host.at("blockmgr/00");
+        let offsets = [0_u64, 5].map(u64::to_be_bytes).concat();
+        for (name, content) in [(index, &offsets[..]), (data, b"block"), (rdd, b"block")] {
+            fs::write(folder.join(name), content).unwrap();
+        }
+        if let Some(pipe) = pipe {
+            fs::remove_file(folder.join(pipe)).unwrap();
+            let made = Command::new("mkfifo").arg(folder.join(pipe)).status();
+            assert!(made.unwrap().success());
+        }
+        let (answer, answered) = mpsc::channel();
+        let store = Arc::clone(&host.store);
+        thread::spawn(move || {
+            let reduces = ReduceId(0)..ReduceId(1);
+            let original = store.original_blocks(&app(), "1", ShuffleId(7), MapId(1), reduces);
+            answer.send([original.is_ok(), store.rdd_block(&app(), "1", 1, 0).is_ok()])
+        });
+        let are_read = [pipe.is_none_or(|pipe| pipe == rdd), pipe != Some(rdd)];
+        let answered = answered.recv_timeout(Duration::from_secs(20));
+        assert_eq!(answered, Ok(are_read), "{pipe:?}");
+    }
 }
 
 #[test]

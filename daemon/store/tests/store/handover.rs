@@ -346,6 +346,28 @@ fn a_handover_of_another_version_is_refused() {
     assert_eq!(next.data_files(DISK), Vec::<PathBuf>::new());
 }
 
+/// The data may have been in memory of the system only.
+#[test]
+fn after_another_start_of_the_machine_a_handover_is_refused() {
+    const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
+    for (boot, counts) in [("one start", true), ("another", false)] {
+        let first = World::new().remote();
+        first.fs.add_file(BOOT_ID.as_ref(), b"one start");
+        let mut attempt = first.attempt(1, 100);
+        attempt.push(&[(3, b"a")]);
+        attempt.commit().unwrap();
+        first.store.hand_over();
+        first.fs.remove_file(BOOT_ID.as_ref()).unwrap();
+        first.fs.add_file(BOOT_ID.as_ref(), boot.as_bytes());
+        let next = next_start(&first, 1, 2);
+        let is_taken_over = next.store.incarnation() == first.store.incarnation();
+        assert_eq!(is_taken_over, counts, "{boot}");
+        if !counts {
+            assert_eq!(next.data_files(DISK), Vec::<PathBuf>::new());
+        }
+    }
+}
+
 #[test]
 fn a_version_of_the_handover_file_is_one_sequence_of_bytes() {
     let first = World::with(2, LITTLE_MEMORY).remote();

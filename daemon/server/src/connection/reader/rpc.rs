@@ -5,11 +5,10 @@ use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 use lodestone_model::AppId;
-use lodestone_planted::{self as planted, Bug};
 use tokio::time::timeout;
 
 use super::{Reader, answer_frame, at_once, carry_out, send};
-use crate::connection::{CloseReason, Hold};
+use crate::connection::CloseReason;
 use crate::handler::{self, Answer, Call, NoRoom};
 use crate::service::pool::{Pool, Reserved};
 
@@ -25,15 +24,17 @@ impl Reader {
             Err(reason) => return send(&self.outbound, Err(reason), hold),
         }
         let (call, outbound) = (self.call.clone(), self.outbound.clone());
-        let answers = self.answers.clone();
+        let (answers, entry) = (self.answers.clone(), Arc::clone(&self.place.entry));
         tokio::spawn(async move {
+            // The memory of the frame, which is free when the request is carried out.
+            let frame = std::mem::take(&mut hold.memory);
             if let Some((app, bytes)) = handler::answer_memory(&call, &body) {
-                match answer_room(&call, app, &answers, bytes).await {
-                    Some(reserved) => hold.memory.extend(reserved),
+                match entry.wait(answer_room(&call, app, &answers, bytes)).await {
+                    Some(reserved) => hold.memory = reserved,
                     None => return,
                 }
             }
-            let answer = rpc_with_room(call, body, &mut hold).await;
+            let answer = rpc_with_room(call, body, frame).await;
             let answer = answer.and_then(|answer| answer_frame(request_id, answer));
             let size = answer.as_ref().map_or(0, Bytes::len) as u64;
             hold.memory
@@ -62,8 +63,8 @@ async fn answer_room(
     let ended = call.streams.room().ended();
     tokio::select! {
         biased;
-        () = ended, if !planted::is(Bug::WaitsOutliveConnection) => None,
         reserved = reserved => Some(reserved),
+        () = ended => None,
     }
 }
 
@@ -73,13 +74,13 @@ async fn answer_room(
 async fn rpc_with_room(
     call: Call,
     mut body: Bytes,
-    hold: &mut Hold,
+    mut frame: Vec<Reserved>,
 ) -> Result<Answer, CloseReason> {
     let mut refusal = match rpc(&call, body.clone()).await? {
         Err(NoRoom(refusal)) => refusal,
         Ok(answer) => return Ok(answer),
     };
-    if let Some(reserved) = room_for(&call, &mut body, hold).await? {
+    if let Some(reserved) = room_for(&call, &mut body, &mut frame).await? {
         let call = Call {
             reserved: Arc::new(Mutex::new(Some(reserved))),
             ..call.clone()
@@ -97,7 +98,7 @@ async fn rpc_with_room(
 async fn room_for(
     call: &Call,
     body: &mut Bytes,
-    hold: &mut Hold,
+    frame: &mut Vec<Reserved>,
 ) -> Result<Option<Vec<Reserved>>, CloseReason> {
     let room = call.streams.room();
     let memory = call.service.uploads.try_small(body.len() as u64);
@@ -106,7 +107,7 @@ async fn room_for(
     };
     // The body may be a part of a larger buffer, and other frames may need the memory of its frame.
     *body = Bytes::copy_from_slice(body);
-    hold.memory = vec![memory];
+    *frame = vec![memory];
     let longest = handler::room_timeout(body);
     let (kind, asked) = (handler::kind(body), body.clone());
     let needed = carry_out(call.clone(), kind, move |_| handler::list_memory(&asked)).await?;

@@ -32,7 +32,7 @@ impl Reader {
             Ok(upload) => upload,
             Err(answer) => {
                 drop(meta);
-                self.frame_memory.clear();
+                self.forget_frame();
                 self.discard(body_bytes).await?;
                 let hold = self.permit().await;
                 send(&outbound, answer_frame(request_id, answer), hold);
@@ -41,7 +41,7 @@ impl Reader {
         };
         // The frame's memory goes back first: a request that holds memory of a pool must not wait
         // for more of it.
-        self.frame_memory.clear();
+        self.forget_frame();
         // Until its first bytes have come, a connection is idle: it makes way for others.
         while self.buffer.len() < length.min(FIRST_BYTES) {
             self.more(READ_BYTES).await?;
@@ -49,8 +49,8 @@ impl Reader {
         let mut hold = self.permit().await;
         let bytes = (memory_bytes(length) + meta.len()) as u64;
         let uploads = &self.call.service.uploads;
-        let reserved = uploads.reserve(upload.app(), &self.uploads, bytes).await;
-        hold.memory.extend(reserved);
+        let reserved = uploads.reserve(upload.app(), &self.uploads, bytes);
+        hold.memory = self.place.entry.wait(reserved).await;
         self.pace = Some(Pace::begin());
         let body = self.body(length).await?;
         self.pace = None;
@@ -96,6 +96,13 @@ impl Reader {
             }
         }
         Ok(body)
+    }
+
+    /// Gives back the memory of the frame.
+    fn forget_frame(&mut self) {
+        if let Some(hold) = &mut self.frame {
+            hold.memory.clear();
+        }
     }
 
     /// Reads an upload's body and forgets it.

@@ -156,7 +156,13 @@ impl Daemon {
     /// Waits for the end.
     pub(crate) fn ended(&mut self) -> ExitStatus {
         // Its stdout closes when it ends: an event to wait for, with a limit.
-        while self.lines.recv_timeout(TEST_TIMEOUT) != Err(mpsc::RecvTimeoutError::Disconnected) {}
+        loop {
+            match self.lines.recv_timeout(TEST_TIMEOUT) {
+                Ok(_) => {}
+                Err(mpsc::RecvTimeoutError::Disconnected) => break,
+                Err(mpsc::RecvTimeoutError::Timeout) => panic!("the daemon does not end"),
+            }
+        }
         self.child.wait().unwrap()
     }
 
