@@ -74,8 +74,8 @@ ALL = [
         Bar("remote", job, "daemon, CPU s per GB in and out, x lodestone", 1.0, DAEMON, "lodestone")
         for job in ("sort", "tiny")
     ),
-    # An executor fills requests of 64 MiB together (`spark.lodestone.push.memory`), and the heaps of
-    # two JVMs differ by some percent.
+    # An executor fills requests of 64 MiB (`spark.lodestone.push.memory`), and the heaps of JVMs
+    # differ by some percent.
     *(
         Bar("remote", job, "executors, peak memory, x {base}", 1.1, PEAK)
         for job in ("sort", "tiny", "groups")

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Honest connections: each greets, pushes a map output, asks for a layout and reads the output back,
-again and again, and measures how long each of these takes. Most outputs are small, and stay in
-memory; some connections push a MiB, which goes to a disk. A process of its own, so that an attack
-does not share its interpreter.
+"""Honest connections: each greets, pushes a map output, asks for a layout and reads the output
+back, again and again, and measures how long each of these takes. Most outputs are small, and stay
+in memory; some connections push a MiB, which goes to a disk. A process of its own, so that an
+attack does not share its interpreter.
 
 Prints a JSON line with the requests that have ended, every half second; ends with its stdin."""
 
@@ -153,7 +153,9 @@ def prepared(address: tuple[str, int], connections: int) -> wire.Shuffle:
 async def run(address: tuple[str, int], connections: int) -> None:
     ended: list = []
     shuffle = prepared(address, connections)
-    kinds = [Connection if number % LARGE_EACH else LargeConnection for number in range(connections)]
+    kinds = [
+        Connection if number % LARGE_EACH else LargeConnection for number in range(connections)
+    ]
     clients = [kind(address, shuffle, number, ended) for number, kind in enumerate(kinds)]
     tasks = [asyncio.create_task(client.run(connections)) for client in clients]
     closed = asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)

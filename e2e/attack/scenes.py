@@ -110,6 +110,8 @@ SCENES = {
     "slow-disk": Scene("The disk writes 40 MB/s.", 1, 0, _slow),
     "full-disks": Scene("Both disks are full.", 2, 0, _fill),
     "failing-disk": Scene("One of two disks gives errors.", 1, 1, _fail),
-    "files-removed": Scene("Another hand removes the files of the attacker's shuffle.", 0, 1, _remove_files),
+    "files-removed": Scene(
+        "Another hand removes the files of the attacker's shuffle.", 0, 1, _remove_files
+    ),
     "frozen-daemon": Scene("The daemon is stopped, and continues.", 0, 1, _freeze),
 }
