@@ -12,6 +12,7 @@ use crate::resource::disk::Disks;
 use crate::resource::foreign::ForeignDirs;
 use crate::resource::incarnation::{self, Leftover, OpenError, StartDirs};
 use crate::resource::map_indexes::MapIndexes;
+use crate::resource::names::Names;
 use crate::resource::pages::Pages;
 use crate::resource::reserve::Reserve;
 use crate::resource::trash::Trash;
@@ -24,6 +25,10 @@ use crate::sync::{Mutex, RwLock};
 
 /// Directories (disks) of one store.
 const DIRECTORIES_MAX: usize = 1024;
+
+/// Names of executors' directories have this part of the store's memory, or this much.
+const NAMES_PART: u64 = 16;
+const NAMES_LEAST_BYTES: u64 = 1 << 20;
 
 /// The settings that the operator chooses.
 #[derive(Clone, Debug)]
@@ -83,6 +88,7 @@ impl Store {
                 pages: Pages::new(Arc::clone(&budget), config.tail_part_bytes),
                 foreign_dirs: ForeignDirs::default(),
                 map_indexes: MapIndexes::default(),
+                names: Names::new((config.memory_bytes / NAMES_PART).max(NAMES_LEAST_BYTES)),
                 budget,
                 environment,
             },

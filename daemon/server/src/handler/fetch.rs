@@ -22,7 +22,7 @@ const LAYOUT_BYTES_PER_PARTITION: u64 = 128;
 
 /// Part of the layouts' memory that one of them may take: the share of an application has room for
 /// it beside answers that are not read.
-const LAYOUT_MEMORY_DIVISOR: u64 = 4;
+const LAYOUT_MEMORY_DIVISOR: u64 = 2;
 
 fn layout_memory_most(call: &Call) -> u64 {
     call.service.layouts.capacity_bytes() / LAYOUT_MEMORY_DIVISOR

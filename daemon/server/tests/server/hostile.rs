@@ -83,7 +83,7 @@ fn an_upload_for_an_unknown_application_or_shuffle_is_refused_without_memory_for
 
 #[test]
 fn a_client_that_reads_no_layout_keeps_nobody_else_from_theirs() {
-    const PARTITIONS: u32 = 10_000;
+    const PARTITIONS: u32 = 7_000;
     let daemon = Daemon::start(&["--memory", "64MiB"]);
     let (mut reader, key) = (Client::connect(&daemon), key(&daemon, 1));
     let mut other = key.clone();

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use lodestone_model::{ReduceId, ShuffleKey};
 
 use super::foreign::ForeignPath;
+use super::names::HeldNames;
 use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// The number of the next [`HashedDirs`].
@@ -19,6 +20,8 @@ pub(crate) struct HashedDirs {
     dirs: Arc<[SpreadDir]>,
     sub_dirs: u32,
     number: u64,
+    /// The memory of the names, if it is counted.
+    _held: Option<Arc<HeldNames>>,
 }
 
 impl PartialEq for HashedDirs {
@@ -60,6 +63,15 @@ impl HashedDirs {
             dirs: dirs.into(),
             sub_dirs,
             number: NUMBERS.fetch_add(1, Relaxed),
+            _held: None,
+        }
+    }
+
+    /// Keeps the memory of the names with them.
+    pub(crate) fn holding(self, names: HeldNames) -> Self {
+        Self {
+            _held: Some(Arc::new(names)),
+            ..self
         }
     }
 

@@ -13,6 +13,7 @@ pub(crate) mod foreign;
 pub(crate) mod home;
 pub(crate) mod incarnation;
 pub(crate) mod map_indexes;
+pub(crate) mod names;
 pub(crate) mod paged;
 pub(crate) mod pages;
 pub(crate) mod random;
@@ -32,6 +33,7 @@ use clock::Clock;
 use disk::Disks;
 use foreign::{ForeignDirs, ForeignFiles};
 use map_indexes::MapIndexes;
+use names::Names;
 use pages::Pages;
 use random::Random;
 use trash::Trash;
@@ -68,6 +70,7 @@ pub(crate) struct Resources {
     pub(crate) pages: Arc<Pages>,
     pub(crate) foreign_dirs: ForeignDirs,
     pub(crate) map_indexes: MapIndexes,
+    pub(crate) names: Arc<Names>,
     pub(crate) trash: Trash,
     pub(crate) write_calls: WriteCalls,
 }

@@ -17,6 +17,17 @@ const SUB_DIRS_MAX: u32 = 4_096;
 /// The longest path that Linux takes.
 const DIR_BYTES_MAX: usize = 4_096;
 
+/// A directory without its names: here, in lists of directories, and in the file for the next
+/// daemon.
+const DIR_BYTES: usize = 256;
+
+/// Memory of the names of an executor's directories: as given, without links, and beside them the
+/// merge directory.
+fn names_bytes(info: &ExecutorInfo) -> u64 {
+    let dirs = info.local_dirs.iter();
+    dirs.map(|dir| (3 * dir.len() + DIR_BYTES) as u64).sum()
+}
+
 impl Store {
     /// Registers an executor, or replaces its earlier registration. The first one of an application
     /// attempt decides where merged files go; a higher attempt replaces the older one.
@@ -29,6 +40,9 @@ impl Store {
     ) -> Result<(), Refusal> {
         check_name("an executor id", exec)?;
         self.check_dirs(&info)?;
+        let names = self.resources.names.hold(names_bytes(&info));
+        let names =
+            names.ok_or_else(|| Code::Overloaded.because("too many executors are known"))?;
         let merge_dirs = match &info.merge_dir {
             None => None,
             Some(name) => Some(self.merge_dirs(&info, name)?),
@@ -40,7 +54,7 @@ impl Store {
         });
         let executor = Executor {
             attempt,
-            dirs: HashedDirs::new(local_dirs.collect(), info.sub_dirs),
+            dirs: HashedDirs::new(local_dirs.collect(), info.sub_dirs).holding(names),
             merge_dir: info.merge_dir,
         };
         self.resources.foreign_dirs.close(executor.dirs.bases());

@@ -379,6 +379,30 @@ fn executors_directories_are_returned_and_bad_ones_refused() {
     refuse(executor(Some("../elsewhere")));
 }
 
+#[test]
+fn executors_with_endless_names_are_refused_before_they_fill_the_memory() {
+    let world = world();
+    let dir = "d".repeat(1_000);
+    let info = |number: usize| ExecutorInfo {
+        local_dirs: vec![format!("/{dir}/{number}"); 100],
+        ..executor(None)
+    };
+    let register = |number: usize| {
+        let executor = number.to_string();
+        let store = &world.store;
+        store.register_executor(&app(), &executor, AppAttempt::NONE, info(number))
+    };
+    let refused = (0..100).find_map(|number| register(number).err().map(|error| (number, error)));
+    let (number, refusal) = refused.expect("a hundred of them are 10 MB");
+    assert_eq!(refusal.code, Code::Overloaded);
+    assert!(number > 0, "one has room");
+    world
+        .store
+        .end_application(&app(), AppAttempt::NONE)
+        .unwrap();
+    register(number).expect("the others are forgotten");
+}
+
 fn spark_file(world: &World, name: &str, content: &[u8]) {
     world.fs.add_file(&spark_path(LOCAL_DIRS, name), content);
 }
