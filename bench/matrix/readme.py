@@ -39,8 +39,9 @@ JOBS = [
 # The row that says when Lodestone does not help. {job, side} is a ratio.
 WHEN_NOT = (
     "| When not | Large blocks in the page cache: `spark.shuffle.sort.bypassMergeThreshold=1` "
-    "gives plain Spark as much (mode auto takes x {sort, auto} of its time in a sort, and {sql, auto} in "
-    "wide SQL: [real-jobs](bench/results/real-jobs.txt)); large blocks without compression "
+    "gives plain Spark as much (mode auto takes x {sort, auto} of its time in a sort, and "
+    "{sql, auto} in wide SQL: [real-jobs](bench/results/real-jobs.txt)); large blocks without "
+    "compression "
     "(x {sort-benchmark, auto} in mode auto, "
     "{sort-benchmark, remote} in remote, {sort-benchmark, lodestone} in merge: "
     "[sort](bench/results/sort-benchmark.txt)); some applications of half a minute or less, "
