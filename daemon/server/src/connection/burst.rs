@@ -17,7 +17,7 @@ use lodestone_wire::frame::{self, ChunkFailure, StreamFailure, StreamHead};
 use tokio::task::yield_now;
 
 use super::socket::Socket;
-use super::table::Entry;
+use super::watched::Watched;
 use super::writer::writable_in_time;
 use super::{ChunkHead, CloseReason, Hold, sendfile};
 use crate::metrics::stopwatch::Stopwatch;
@@ -52,8 +52,7 @@ pub(super) struct Wanted {
 }
 
 pub(super) struct Burst {
-    socket: Arc<dyn Socket>,
-    entry: Arc<Entry>,
+    socket: Arc<Watched>,
     service: Arc<Service>,
     waiting: VecDeque<Wanted>,
     /// The next chunk, and the places where it was. It is looked for again when there is a turn at
@@ -84,14 +83,12 @@ enum State {
 
 impl Burst {
     pub(super) fn new(
-        socket: Arc<dyn Socket>,
-        entry: Arc<Entry>,
+        socket: Arc<Watched>,
         service: Arc<Service>,
         waiting: VecDeque<Wanted>,
     ) -> Self {
         Self {
             socket,
-            entry,
             service,
             waiting,
             elsewhere: None,
@@ -120,7 +117,7 @@ impl Burst {
             match state? {
                 State::Done => return Ok(()),
                 State::Pause => {}
-                State::Full => writable_in_time(&*self.socket, &self.entry).await?,
+                State::Full => writable_in_time(&self.socket).await?,
             }
         }
     }

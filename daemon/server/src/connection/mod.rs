@@ -189,12 +189,7 @@ pub async fn run(
     let (outbound, queue) = mpsc::channel(MAX_IN_WORK);
     let socket = place.watched(socket);
     let entry = Arc::clone(&place.entry);
-    let writer = Writer::new(
-        Arc::clone(&socket),
-        Arc::clone(&entry),
-        queue,
-        Arc::clone(service),
-    );
+    let writer = Writer::new(Arc::clone(&socket), queue, Arc::clone(service));
     let mut writer = tokio::spawn(writer.run());
     let call = Call::new(service, place.number);
     let room = Arc::clone(call.streams.room());

@@ -18,6 +18,7 @@ use super::burst::{Wanted, failure};
 use super::pace::Pace;
 use super::socket::{Socket, readable};
 use super::table::Place;
+use super::watched::Watched;
 use super::{ChunkHead, CloseReason, Hold, Outbound, STALL_TIMEOUT};
 use crate::handler::{self, Answer, Call};
 use crate::metrics::stopwatch::Stopwatch;
@@ -38,7 +39,7 @@ mod rpc;
 mod upload;
 
 pub(super) struct Reader {
-    socket: Arc<dyn Socket>,
+    socket: Arc<Watched>,
     call: Call,
     /// For requests that are carried out on the thread that reads them.
     now: Call,
@@ -63,7 +64,7 @@ const SHARE_OF_LAYOUTS: u64 = 8;
 
 impl Reader {
     pub(super) fn new(
-        socket: Arc<dyn Socket>,
+        socket: Arc<Watched>,
         call: Call,
         place: Place,
         outbound: mpsc::Sender<Outbound>,
@@ -114,7 +115,7 @@ impl Reader {
                 let mut hold = self.permit().await;
                 let uploads = &self.call.service.uploads;
                 let reserved = uploads.reserve_frame(&self.frames, frame_bytes as u64);
-                hold.memory = self.place.entry.wait(reserved).await;
+                hold.memory = self.socket.wait(reserved).await;
                 self.frame = Some(hold);
                 self.pace = Some(Pace::begin());
             }
@@ -176,8 +177,8 @@ impl Reader {
 
     /// Waits for more bytes of a request.
     async fn readable_in_time(&mut self) -> Result<(), CloseReason> {
-        let entry = Arc::clone(&self.place.entry);
-        entry.wait(self.readable_soon()).await
+        let socket = Arc::clone(&self.socket);
+        socket.wait(self.readable_soon()).await
     }
 
     async fn readable_soon(&mut self) -> Result<(), CloseReason> {

@@ -173,7 +173,7 @@ impl Place {
     }
 
     /// The socket of this connection, watched for bytes that move.
-    pub(super) fn watched(&self, socket: Arc<dyn Socket>) -> Arc<dyn Socket> {
+    pub(super) fn watched(&self, socket: Arc<dyn Socket>) -> Arc<Watched> {
         let entry = Arc::clone(&self.entry);
         Arc::new(Watched::new(socket, entry))
     }

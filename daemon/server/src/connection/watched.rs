@@ -23,6 +23,11 @@ impl Watched {
         Self { socket, entry }
     }
 
+    /// Waits for the client or for memory.
+    pub(super) async fn wait<T>(&self, awaited: impl Future<Output = T>) -> T {
+        self.entry.wait(awaited).await
+    }
+
     fn noted(&self, moved: io::Result<usize>) -> io::Result<usize> {
         moved.inspect(|_| self.entry.bytes_moved())
     }

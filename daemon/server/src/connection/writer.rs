@@ -15,7 +15,7 @@ use tokio::time::timeout;
 
 use super::burst::{self, Burst, MAX_BYTES_AT_ONCE, Wanted};
 use super::socket::{Socket, writable};
-use super::table::Entry;
+use super::watched::Watched;
 use super::{CloseReason, Hold, Outbound, STALL_TIMEOUT};
 use crate::service::Service;
 
@@ -26,8 +26,7 @@ const GATHER_BYTES: usize = 64 << 10;
 const MAX_SLICES: usize = 64;
 
 pub(super) struct Writer {
-    socket: Arc<dyn Socket>,
-    entry: Arc<Entry>,
+    socket: Arc<Watched>,
     queue: mpsc::Receiver<Outbound>,
     /// Taken from the queue, and not looked at yet.
     next: Option<Outbound>,
@@ -43,14 +42,12 @@ pub(super) struct Writer {
 
 impl Writer {
     pub(super) fn new(
-        socket: Arc<dyn Socket>,
-        entry: Arc<Entry>,
+        socket: Arc<Watched>,
         queue: mpsc::Receiver<Outbound>,
         service: Arc<Service>,
     ) -> Self {
         Self {
             socket,
-            entry,
             queue,
             next: None,
             service,
@@ -125,7 +122,7 @@ impl Writer {
                 }
                 Ok(written) => self.advance(written),
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                    writable_in_time(&*self.socket, &self.entry).await?;
+                    writable_in_time(&self.socket).await?;
                 }
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) => return Err(CloseReason::Socket(error)),
@@ -165,21 +162,18 @@ impl Writer {
         // Acks must not wait for the disk.
         self.flush().await?;
         let (socket, service) = (Arc::clone(&self.socket), Arc::clone(&self.service));
-        let burst = Burst::new(socket, Arc::clone(&self.entry), service, wanted);
+        let burst = Burst::new(socket, service, wanted);
         burst.run(&mut self.left_at_once).await
     }
 }
 
 /// Waits until the client takes bytes again, with a time-out.
-pub(super) async fn writable_in_time(
-    socket: &dyn Socket,
-    entry: &Entry,
-) -> Result<(), CloseReason> {
+pub(super) async fn writable_in_time(socket: &Watched) -> Result<(), CloseReason> {
     let longest = match planted::is(Bug::StalledAnswerKept) {
         true => Duration::MAX,
         false => STALL_TIMEOUT,
     };
-    match entry.wait(timeout(longest, writable(socket))).await {
+    match socket.wait(timeout(longest, writable(socket))).await {
         Ok(writable) => writable.map_err(CloseReason::Socket),
         Err(_) => Err(CloseReason::StalledAnswer),
     }

@@ -11,7 +11,7 @@ use lodestone_planted::{self as planted, Bug};
 use super::pool::{Pool, Reserved};
 
 /// One connection may hold a quarter of the memory.
-const PART_OF_CONNECTION: u64 = 4;
+pub(super) const PART_OF_CONNECTION: u64 = 4;
 
 /// Above this number of applications those that hold nothing are forgotten.
 const APPLICATIONS: usize = 64;
@@ -92,12 +92,7 @@ impl SharedPool {
     /// Waits for memory of a request whose application is not known.
     pub(crate) async fn reserve_for_unknown(&self, connection: &Pool, bytes: u64) -> Vec<Reserved> {
         let of_connection = connection.reserve(bytes).await;
-        vec![self.reserve_from_all(bytes).await, of_connection]
-    }
-
-    /// Waits for memory, without a share.
-    pub(crate) async fn reserve_from_all(&self, bytes: u64) -> Reserved {
-        self.all.reserve(bytes).await
+        vec![self.all.reserve(bytes).await, of_connection]
     }
 
     /// Takes memory that is free now, without a share.

@@ -7,7 +7,7 @@ use lodestone_model::AppId;
 use lodestone_planted::{self as planted, Bug};
 
 use super::pool::{Pool, Reserved};
-use super::shared_pool::SharedPool;
+use super::shared_pool::{PART_OF_CONNECTION, SharedPool};
 
 /// Uploads of at most this size are small.
 const SMALL_BYTES: u64 = 64 << 10;
@@ -20,7 +20,7 @@ const PART_LENT: u64 = 4;
 pub struct Uploads {
     large: SharedPool,
     small: Pool,
-    frames: SharedPool,
+    frames: Pool,
     /// The part of `large` that frames may have when nobody uses it.
     lent: Pool,
 }
@@ -31,7 +31,7 @@ impl Uploads {
         Self {
             large: SharedPool::new(large_bytes),
             small: Pool::new(small_bytes),
-            frames: SharedPool::new(frame_bytes),
+            frames: Pool::new(frame_bytes),
             lent: Pool::new(large_bytes / PART_LENT),
         }
     }
@@ -59,7 +59,7 @@ impl Uploads {
 
     /// The share of a new connection of the memory for frames.
     pub(crate) fn share_of_frames(&self) -> Pool {
-        self.frames.share()
+        self.frames.share(PART_OF_CONNECTION)
     }
 
     /// Waits for the memory of a large frame, unless uploads can lend some now.
@@ -69,11 +69,11 @@ impl Uploads {
             return self.large.reserve_for_unknown(connection, bytes).await;
         }
         let of_connection = connection.reserve(bytes).await;
-        let now = self.frames.try_reserve_for_unknown(bytes);
+        let now = self.frames.try_reserve(bytes);
         let now = now.map(|own| vec![own]).or_else(|| self.try_lend(bytes));
         let mut reserved = match now {
             Some(reserved) => reserved,
-            None => vec![self.frames.reserve_from_all(bytes).await],
+            None => vec![self.frames.reserve(bytes).await],
         };
         reserved.push(of_connection);
         reserved

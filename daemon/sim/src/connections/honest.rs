@@ -30,8 +30,8 @@ const QUESTION: Duration = Duration::from_secs(15);
 /// The longest time for pushes and chunks, which wait for memory and threads.
 const DATA: Duration = Duration::from_secs(15);
 
-/// The longest time for a push whose list of segments is a large frame: such frames wait for those
-/// of others that are not complete, 10 s for each.
+/// The longest time for a push whose list of segments is a large frame. The daemon may take such a
+/// frame after those of others, and waits 10 s for each that is not complete.
 const LARGE_FRAME: Duration = Duration::from_secs(600);
 
 /// Attempts at a request that the daemon refuses because it has no room.

@@ -64,6 +64,17 @@ pub struct Report {
     pub time: Duration,
 }
 
+impl Report {
+    /// The run could not begin.
+    fn of_no_run(breach: String) -> Self {
+        Self {
+            breach: Some(breach),
+            tally: BTreeMap::new(),
+            time: Duration::ZERO,
+        }
+    }
+}
+
 /// Runs a seed.
 pub fn run(seed: u64, bug: Option<Bug>) -> Report {
     let runtime = Builder::new_current_thread()
@@ -73,11 +84,7 @@ pub fn run(seed: u64, bug: Option<Bug>) -> Report {
     lodestone_planted::plant(bug);
     let report = match runtime {
         Ok(runtime) => runtime.block_on(live(seed)),
-        Err(error) => Report {
-            breach: Some(error.to_string()),
-            tally: BTreeMap::new(),
-            time: Duration::ZERO,
-        },
+        Err(error) => Report::of_no_run(error.to_string()),
     };
     lodestone_planted::plant(None);
     report
@@ -96,13 +103,7 @@ async fn live(seed: u64) -> Report {
     };
     let machine = match Machine::start(setup) {
         Ok(machine) => machine,
-        Err(error) => {
-            return Report {
-                breach: Some(error),
-                tally: BTreeMap::new(),
-                time: Duration::ZERO,
-            };
-        }
+        Err(error) => return Report::of_no_run(error),
     };
     let judged = timeout(EVER, all(&machine, &unfair, &mut dice)).await;
     Report {

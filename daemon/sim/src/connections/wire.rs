@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A connection without a system: two pipes of limited size, which take and give bytes in pieces
-//! of any size.
+//! A connection without a system: two pipes. A pipe has limited room. A call moves all bytes that
+//! it can, some of them, or none.
 
 use std::collections::VecDeque;
 use std::future::poll_fn;

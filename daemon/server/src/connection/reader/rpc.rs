@@ -24,12 +24,12 @@ impl Reader {
             Err(reason) => return send(&self.outbound, Err(reason), hold),
         }
         let (call, outbound) = (self.call.clone(), self.outbound.clone());
-        let (answers, entry) = (self.answers.clone(), Arc::clone(&self.place.entry));
+        let (answers, socket) = (self.answers.clone(), Arc::clone(&self.socket));
         tokio::spawn(async move {
             // The memory of the frame, which is free when the request is carried out.
             let frame = std::mem::take(&mut hold.memory);
             if let Some((app, bytes)) = handler::answer_memory(&call, &body) {
-                match entry.wait(answer_room(&call, app, &answers, bytes)).await {
+                match socket.wait(answer_room(&call, app, &answers, bytes)).await {
                     Some(reserved) => hold.memory = reserved,
                     None => return,
                 }

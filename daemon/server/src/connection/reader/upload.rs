@@ -8,6 +8,7 @@ use bytes::{BufMut, Bytes};
 use super::{READ_BYTES, Reader, answer_frame, at_once, carry_out, is_passing, send};
 use crate::connection::CloseReason;
 use crate::connection::pace::Pace;
+use crate::connection::socket::Socket;
 use crate::handler;
 use crate::metrics::stopwatch::Stopwatch;
 use crate::service::body::{PooledBody, memory_bytes};
@@ -50,7 +51,7 @@ impl Reader {
         let bytes = (memory_bytes(length) + meta.len()) as u64;
         let uploads = &self.call.service.uploads;
         let reserved = uploads.reserve(upload.app(), &self.uploads, bytes);
-        hold.memory = self.place.entry.wait(reserved).await;
+        hold.memory = self.socket.wait(reserved).await;
         self.pace = Some(Pace::begin());
         let body = self.body(length).await?;
         self.pace = None;
