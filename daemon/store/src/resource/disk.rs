@@ -167,11 +167,10 @@ impl Disks {
         code
     }
 
-    /// Returns true if the disk takes a small file now: another error than the disk's made a write
-    /// fail.
-    pub(crate) fn takes(&self, index: DiskIndex, environment: &Environment) -> bool {
+    /// Writes a small file, after a write failed for a reason that need not be the disk's.
+    pub(crate) fn probe(&self, index: DiskIndex, environment: &Environment) -> io::Result<()> {
         let disk = self.disks.get(usize::from(index));
-        disk.is_some_and(|disk| disk.probe(environment).is_ok())
+        disk.map_or(Err(ErrorKind::NotFound.into()), |d| d.probe(environment))
     }
 
     /// Probes the disk if it is time to, and asks for its room. Blocks as long as the disk does.
@@ -309,7 +308,11 @@ impl Disk {
         let file = environment.fs.open(&path, Open::Create)?;
         let written = write_all_at(file.as_ref(), &[&vec![0; PROBE_BYTES]], 0);
         drop(file);
-        let removed = environment.fs.remove_file(&path);
+        let removed = match environment.fs.remove_file(&path) {
+            // Another thread probed at the same time, and removed the file first.
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+            removed => removed,
+        };
         drop(writing);
         written.and(removed)
     }

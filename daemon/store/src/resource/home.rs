@@ -199,16 +199,23 @@ impl Home {
     /// disk is not, this generation is lost, and the disk stays in use.
     pub(crate) fn report(&self, resources: &Resources, disk: DiskIndex, error: &io::Error) -> Code {
         let (disks, environment) = (&resources.disks, &resources.environment);
-        match self {
-            Self::Ours { is_lost, .. } if names_file(error) && disks.takes(disk, environment) => {
+        let Self::Ours { is_lost, .. } = self else {
+            return code_of(error);
+        };
+        if !names_file(error) {
+            return disks.report(disk, error, environment);
+        }
+        match disks.probe(disk, environment) {
+            Ok(()) => {
                 if !is_lost.swap(true, Relaxed) {
                     let dir = self.dir_name();
                     tracing::error!(dir, %error, "files were removed: this shuffle ends here");
                 }
                 Code::DiskFailed
             }
-            Self::Ours { .. } => disks.report(disk, error, environment),
-            Self::Spark { .. } => code_of(error),
+            // As many writes to this disk are on their way as may be: a repeated push finds out.
+            Err(busy) if code_of(&busy) == Code::Overloaded => Code::Overloaded,
+            Err(_) => disks.report(disk, error, environment),
         }
     }
 

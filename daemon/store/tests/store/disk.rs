@@ -2,6 +2,7 @@
 //! Disk trouble: torn and failed writes, full and failing disks.
 
 use std::path::Path;
+use std::thread;
 
 use lodestone_model::*;
 use lodestone_store::fs::fake::{Errno, Fault};
@@ -147,6 +148,32 @@ fn a_shuffle_whose_files_were_removed_ends_and_the_disk_stays_in_use() {
     (8..16).for_each(|map| assert_eq!(world.push(map, map, &payload(map, 0, LARGE)), Code::Ok));
     world.commit_all();
     (0..16).for_each(|map| assert_eq!(world.fetch(map), payload(map, 0, LARGE)));
+}
+
+#[test]
+fn pushes_that_find_the_files_removed_at_the_same_time_leave_the_disk_in_use() {
+    let world = World::new().registered();
+    let large = |map, reduce| payload(map, reduce, LARGE);
+    (0..2).for_each(|reduce| assert_eq!(world.push(0, reduce, &large(0, reduce)), Code::Ok));
+    let file = world.data_files(DISK).pop().unwrap();
+    world.fs.wipe(file.parent().unwrap());
+    world.fs.hold_writes_below(Path::new(DISK));
+    let codes = thread::scope(|scope| {
+        let push = |reduce| {
+            let world = &world;
+            let map = reduce + 1;
+            scope.spawn(move || world.push(map, reduce, &large(map, reduce)))
+        };
+        let pushes = [push(0), push(1)];
+        // Both look whether the disk takes a file.
+        while world.fs.held_writes() < 2 {
+            thread::yield_now();
+        }
+        world.fs.release_writes();
+        pushes.map(|push| push.join().unwrap())
+    });
+    assert_eq!(codes, [Code::DiskFailed; 2]);
+    assert_eq!(world.load().state, State::Serving, "its disk takes writes");
 }
 
 #[test]
