@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Bugs planted on purpose, to show that the simulation finds them.
 //!
-//! Most are between the network and the real handlers, or between the store and the disk: they
-//! change a request, an answer or a call as the bug would. Twenty are inside the store (crate
-//! `lodestone-planted`).
+//! Twenty are inside the store (crate `lodestone-planted`). The other ones are between the network
+//! and the real handlers, or between the store and the disk: they change a request, an answer or a
+//! call as the bug would.
 
 use lodestone_planted::Bug as PlantedBug;
 
