@@ -6,7 +6,7 @@ import argparse
 
 from harness.screen import say
 
-from .attacks import ALL, BY_NAME
+from .attacks import ALL, BY_NAME, Attack
 from .siege import MEMORY_MIB, SLACK_MIB, Outcome, Times, besiege
 
 COLUMNS = ("attack", "p99 before", "during", "slowest", "after", "failed", "MiB", "")
@@ -23,14 +23,15 @@ def main() -> int:
     bad = 0
     for attack in attacks:
         outcome = besiege(attack, Times(asked.calm, asked.seconds), asked.connections)
-        bad += bool(verdict(outcome))
+        wrong = verdict(attack, outcome)
+        bad += bool(wrong)
         say(
             line(
                 attack.name,
                 *(f"{1000 * seconds:.1f}" for seconds in seconds_of(outcome)),
                 f"{len(outcome.failures)}/{outcome.requests}",
                 f"{outcome.peak_mib:.0f}",
-                verdict(outcome),
+                wrong,
             )
         )
         for text in [*outcome.notes, *sorted(set(outcome.failures))[:3]]:
@@ -42,11 +43,13 @@ def seconds_of(outcome: Outcome) -> tuple[float, ...]:
     return outcome.before_s, outcome.during_s, outcome.slowest_s, outcome.after_s
 
 
-def verdict(outcome: Outcome) -> str:
+def verdict(attack: Attack, outcome: Outcome) -> str:
     """Returns what is wrong, or nothing."""
     found = []
     if outcome.failures:
         found.append("FAILED")
+    if outcome.during_s > attack.p99_s:
+        found.append("SLOW")
     if not outcome.recovered:
         found.append("NOT RECOVERED")
     if outcome.peak_mib > MEMORY_MIB + SLACK_MIB:
