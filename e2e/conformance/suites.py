@@ -34,7 +34,7 @@ SUITES = [
     Suite("org.apache.spark.sql.streaming.StreamingOuterJoinSuite"),
     Suite("org.apache.spark.sql.streaming.StreamingAggregationSuite"),
     Suite("org.apache.spark.DistributedSuite"),
-    Suite("org.apache.spark.sql.DataFrameWindowFunctionsSuite", quick=True),
+    Suite("org.apache.spark.sql.DataFrameWindowFunctionsSuite"),
     Suite("org.apache.spark.sql.execution.joins.OuterJoinSuite"),
     Suite("org.apache.spark.rdd.RDDSuite"),
     Suite("org.apache.spark.rdd.PairRDDFunctionsSuite", quick=True),
