@@ -1,31 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Chunks on their way into one socket, as many in one go as the client asks for and the socket
-//! takes. Chunks in memory are sent by the thread that serves the connection: to hand a block of
-//! some kilobytes to another thread costs more than to send it. All others are opened and sent on
-//! a lane.
+//! Chunks that one client asked for, as many in one go as its socket takes. Chunks in memory are
+//! sent by the thread that serves the connection: to hand a block of some kilobytes to another
+//! thread costs more than to send it. All others are opened and sent on a lane.
 
 use std::collections::VecDeque;
-use std::io::ErrorKind;
 use std::sync::Arc;
 
-use bytes::{Buf, Bytes};
+use bytes::Bytes;
 use lodestone_model::{Code, Refusal};
-use lodestone_planted::{self as planted, Bug};
 use lodestone_store::{ChunkData, Part, Wait};
 use lodestone_wire::Frame;
 use lodestone_wire::frame::{self, ChunkFailure, StreamFailure, StreamHead};
 use tokio::task::yield_now;
 
-use super::socket::Socket;
+use super::sending::{OpenChunk, Sending};
 use super::watched::Watched;
 use super::writer::writable_in_time;
-use super::{ChunkHead, CloseReason, Hold, sendfile};
+use super::{ChunkHead, CloseReason, Hold, MAX_IN_WORK};
 use crate::metrics::stopwatch::Stopwatch;
 use crate::service::Service;
 use crate::streams::source::{Job, Opened};
 
-/// Chunks of one burst.
-pub(super) const MAX_CHUNKS: usize = 32;
+/// Chunks of one burst: all that a client may ask for at once.
+pub(super) const MAX_CHUNKS: usize = MAX_IN_WORK;
 
 /// After this many bytes the thread goes back to the pool: other connections wait for it too.
 const MAX_BYTES: u64 = 8 << 20;
@@ -46,7 +43,7 @@ const READ_AHEAD_BYTES: u64 = 128 << 10;
 pub(super) struct Wanted {
     pub(super) head: ChunkHead,
     pub(super) job: Job,
-    pub(super) hold: Hold,
+    pub(super) _hold: Hold,
     /// Since the request came.
     pub(super) stopwatch: Stopwatch,
 }
@@ -58,19 +55,7 @@ pub(super) struct Burst {
     /// The next chunk, and the places where it was. It is looked for again when there is a turn at
     /// each: until then it must not hold memory of the store.
     elsewhere: Option<(Wanted, Vec<usize>)>,
-    current: Option<Current>,
-}
-
-/// The rest of the chunk that is being sent.
-struct Current {
-    job: Job,
-    /// Where the thread that sends it reads from.
-    places: Vec<usize>,
-    pieces: VecDeque<Part>,
-    /// Bytes of the chunk; `None` for an answer that says why there is none.
-    length: Option<u64>,
-    stopwatch: Stopwatch,
-    _hold: Hold,
+    sending: Sending,
 }
 
 enum State {
@@ -92,7 +77,7 @@ impl Burst {
             service,
             waiting,
             elsewhere: None,
-            current: None,
+            sending: Sending::default(),
         }
     }
 
@@ -136,171 +121,145 @@ impl Burst {
         going.await.map_err(|_| CloseReason::Panic)
     }
 
-    /// Where the next chunk is, if it may be necessary to wait for it.
+    /// Where the next bytes are, if it may be necessary to wait for them.
     fn places(&self) -> Option<Vec<usize>> {
-        match (&self.current, &self.elsewhere) {
-            (Some(current), _) if current.places.is_empty() => None,
-            (Some(current), _) => Some(current.places.clone()),
-            (None, Some((_, places))) => Some(places.clone()),
-            (None, None) => None,
+        if !self.sending.is_empty() {
+            return Some(self.sending.places()).filter(|places| !places.is_empty());
         }
+        self.elsewhere.as_ref().map(|(_, places)| places.clone())
     }
 
     /// Waits for disks at these places only, and never for the client.
     fn go(&mut self, wait: Wait, places: &[usize], left: &mut u64) -> Result<State, CloseReason> {
+        let state = self.send(wait, places, left);
+        let closed = self.sending.close_unbegun();
+        if !closed.is_empty() {
+            let next = self.elsewhere.take().map(|(wanted, _)| wanted);
+            let again = closed.into_iter().chain(next);
+            again
+                .rev()
+                .for_each(|wanted| self.waiting.push_front(wanted));
+        }
+        state
+    }
+
+    fn send(&mut self, wait: Wait, places: &[usize], left: &mut u64) -> Result<State, CloseReason> {
         loop {
             if *left == 0 {
                 return Ok(State::Pause);
             }
-            let mut current = match self.current.take() {
-                Some(current) => current,
-                None => match self.next(wait, places)? {
-                    Some(current) => current,
-                    None if self.elsewhere.is_some() => return Ok(State::Pause),
-                    None => return Ok(State::Done),
-                },
-            };
-            let sent = current.send(&*self.socket, *left).inspect_err(|reason| {
-                if let (CloseReason::Chunk(_), Some(name)) = (reason, current.job.name()) {
-                    let now_ms = self.service.store.now_ms();
-                    self.service.unreadable.mark(name, now_ms);
-                }
-            })?;
-            *left = left.saturating_sub(sent.max(LEAST_BYTES));
-            if !current.pieces.is_empty() {
-                self.current = Some(current);
+            let opened = self.open(wait, places)?;
+            if self.sending.is_empty() {
+                return Ok(match self.elsewhere {
+                    Some(_) => State::Pause,
+                    None => State::Done,
+                });
+            }
+            let sent = self.send_open(*left)?;
+            *left = left.saturating_sub(sent.max(opened.max(1) * LEAST_BYTES));
+            if !self.sending.is_empty() {
                 return Ok(match *left {
                     0 => State::Pause,
                     _ => State::Full,
                 });
             }
-            if let Some(length) = current.length {
-                let metrics = &self.service.metrics;
+        }
+    }
+
+    fn send_open(&mut self, most: u64) -> Result<u64, CloseReason> {
+        let metrics = &self.service.metrics;
+        let sent = self.sending.send(&*self.socket, most, |chunk| {
+            if let Some(length) = chunk.length {
                 metrics.fetch_chunks_total.inc();
                 metrics.fetch_bytes_total.inc_by(length);
-                metrics.fetch_seconds.observe(current.stopwatch.seconds());
+                metrics
+                    .fetch_seconds
+                    .observe(chunk.wanted.stopwatch.seconds());
             }
-        }
+        });
+        sent.inspect_err(|reason| {
+            let first = self.sending.first();
+            if let (CloseReason::Chunk(_), Some(first)) = (reason, first)
+                && let Some(name) = first.wanted.job.name()
+            {
+                let now_ms = self.service.store.now_ms();
+                self.service.unreadable.mark(name, now_ms);
+            }
+        })
     }
 
-    /// Opens the next chunk, unless it is elsewhere, or this thread would have to wait for it.
-    fn next(&mut self, wait: Wait, places: &[usize]) -> Result<Option<Current>, CloseReason> {
-        let next = self.elsewhere.take().map(|(wanted, _)| wanted);
-        let Some(wanted) = next.or_else(|| self.waiting.pop_front()) else {
-            return Ok(None);
+    /// Opens as many chunks as are sent together, and returns how many these are.
+    fn open(&mut self, wait: Wait, places: &[usize]) -> Result<u64, CloseReason> {
+        let mut opened = 0;
+        while self.sending.has_room() && self.open_next(wait, places)? {
+            opened += 1;
+        }
+        Ok(opened)
+    }
+
+    /// Opens the next chunk, unless there is none, or it is elsewhere, or this thread would have to
+    /// wait for it.
+    fn open_next(&mut self, wait: Wait, places: &[usize]) -> Result<bool, CloseReason> {
+        let wanted = match self.elsewhere.take() {
+            Some(known) if !self.sending.is_empty() => {
+                self.elsewhere = Some(known);
+                return Ok(false);
+            }
+            known => known
+                .map(|(wanted, _)| wanted)
+                .or_else(|| self.waiting.pop_front()),
+        };
+        let Some(wanted) = wanted else {
+            return Ok(false);
         };
         match opened(wait, places, &wanted.job, &self.service) {
-            Opened::Here(opened, places) => self.begin(wanted, opened, places).map(Some),
+            // Perhaps there is a descriptor for it when those before it are sent.
+            Opened::Here(Err(refusal), _)
+                if refusal.code == Code::Overloaded && !self.sending.is_empty() =>
+            {
+                self.waiting.push_front(wanted);
+                Ok(false)
+            }
+            Opened::Here(opened, places) => {
+                self.begin(wanted, opened, places)?;
+                Ok(true)
+            }
             Opened::Elsewhere(places) => {
                 self.elsewhere = Some((wanted, places));
-                Ok(None)
+                Ok(false)
             }
         }
     }
 
-    /// Returns the answer to a request: the chunk, or the reason why there is none. An error if
+    /// Begins the answer to a request: the chunk, or the reason why there is none. An error if
     /// Spark has to repeat the request: see [`CloseReason::Overloaded`].
     fn begin(
-        &self,
+        &mut self,
         wanted: Wanted,
         opened: Result<ChunkData, Refusal>,
         places: Vec<usize>,
-    ) -> Result<Current, CloseReason> {
-        let Wanted {
-            head,
-            job,
-            hold,
-            stopwatch,
-        } = wanted;
-        let (pieces, length) = match opened {
+    ) -> Result<(), CloseReason> {
+        match opened {
             Ok(data) => {
                 read_ahead(&data);
                 let length = data.length();
-                let head = Part::Memory(success(head, length));
+                let head = Part::Memory(success(&wanted.head, length));
                 let parts = data.parts.into_iter().filter(|part| part.length() > 0);
-                let pieces = std::iter::once(head).chain(parts).collect();
-                (pieces, Some(length))
+                let chunk = OpenChunk::new(wanted, places, Some(length));
+                self.sending.add(chunk, std::iter::once(head).chain(parts));
             }
             Err(refusal) => {
                 self.service.metrics.fetch_failures_total.inc();
                 tracing::debug!(%refusal, "chunk not sent");
-                if refusal.code == Code::Overloaded && job.is_sparks_own() {
+                if refusal.code == Code::Overloaded && wanted.job.is_sparks_own() {
                     return Err(CloseReason::Overloaded);
                 }
-                (
-                    VecDeque::from([Part::Memory(failure(head, &refusal))]),
-                    None,
-                )
-            }
-        };
-        Ok(Current {
-            job,
-            places,
-            pieces,
-            length,
-            stopwatch,
-            _hold: hold,
-        })
-    }
-}
-
-impl Current {
-    /// Sends until nothing is left, the socket is full or so many bytes are sent, and returns the
-    /// number of bytes.
-    fn send(&mut self, socket: &dyn Socket, most: u64) -> Result<u64, CloseReason> {
-        let mut sent = 0;
-        while !self.pieces.is_empty() && sent < most {
-            let pieces = self.pieces.make_contiguous();
-            match socket.try_send(pieces) {
-                Ok(0) => return Err(CloseReason::Chunk(ErrorKind::UnexpectedEof.into())),
-                Ok(count) => {
-                    sent += count as u64;
-                    self.advance(count);
-                }
-                Err(error) => match error.kind() {
-                    ErrorKind::WouldBlock => return Ok(sent),
-                    ErrorKind::Interrupted => {}
-                    _ if sendfile::is_of_disk(&error) => return Err(CloseReason::Chunk(error)),
-                    _ => return Err(CloseReason::Socket(error)),
-                },
+                let answer = Part::Memory(failure(&wanted.head, &refusal));
+                let chunk = OpenChunk::new(wanted, places, None);
+                self.sending.add(chunk, std::iter::once(answer));
             }
         }
-        Ok(sent)
-    }
-
-    /// Forgets the bytes that were sent.
-    fn advance(&mut self, mut count: usize) {
-        while let Some(piece) = self.pieces.pop_front() {
-            let length = piece.length();
-            if length > count as u64 {
-                let count = match planted::is(Bug::PartOfChunkRepeated) {
-                    true => 0,
-                    false => count,
-                };
-                self.pieces.push_front(after(piece, count));
-                return;
-            }
-            count -= length as usize;
-        }
-    }
-}
-
-/// Returns the rest of a piece.
-fn after(piece: Part, count: usize) -> Part {
-    match piece {
-        Part::Memory(mut bytes) => {
-            bytes.advance(count);
-            Part::Memory(bytes)
-        }
-        Part::File {
-            file,
-            offset,
-            length,
-        } => Part::File {
-            file,
-            offset: offset + count as u64,
-            length: length - count as u64,
-        },
+        Ok(())
     }
 }
 
@@ -334,22 +293,28 @@ fn read_ahead(data: &ChunkData) {
     }
 }
 
-fn success(head: ChunkHead, length: u64) -> Bytes {
+fn success(head: &ChunkHead, length: u64) -> Bytes {
     match head {
-        ChunkHead::Fetch(chunk) => frame::chunk_fetch_success_head(chunk, length),
+        ChunkHead::Fetch(chunk) => frame::chunk_fetch_success_head(*chunk, length),
         ChunkHead::Stream(name) => {
-            let byte_count = i64::try_from(length).unwrap_or(i64::MAX);
+            let (name, byte_count) = (name.clone(), i64::try_from(length).unwrap_or(i64::MAX));
             Frame::StreamResponse(StreamHead { name, byte_count }).to_bytes()
         }
     }
 }
 
 /// The frame has no place for a code, so the text begins with it.
-pub(super) fn failure(head: ChunkHead, refusal: &Refusal) -> Bytes {
+pub(super) fn failure(head: &ChunkHead, refusal: &Refusal) -> Bytes {
     let error = format!("[{}] {}", refusal.code.name(), refusal.detail);
     match head {
-        ChunkHead::Fetch(chunk) => Frame::ChunkFetchFailure(ChunkFailure { chunk, error }),
-        ChunkHead::Stream(name) => Frame::StreamFailure(StreamFailure { name, error }),
+        ChunkHead::Fetch(chunk) => Frame::ChunkFetchFailure(ChunkFailure {
+            chunk: *chunk,
+            error,
+        }),
+        ChunkHead::Stream(name) => Frame::StreamFailure(StreamFailure {
+            name: name.clone(),
+            error,
+        }),
     }
     .to_bytes()
 }

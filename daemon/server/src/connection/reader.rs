@@ -298,13 +298,13 @@ impl Reader {
             Ok(job) => Outbound::Chunk(Wanted {
                 head,
                 job,
-                hold,
+                _hold: hold,
                 stopwatch,
             }),
             Err(refusal) => {
                 self.call.service.metrics.fetch_failures_total.inc();
                 Outbound::Bytes {
-                    bytes: failure(head, &refusal),
+                    bytes: failure(&head, &refusal),
                     hold,
                 }
             }

@@ -17,6 +17,7 @@ use tokio::task::{JoinError, spawn_blocking};
 use crate::cli::{Command, Verb};
 use crate::config::values::Memory;
 use crate::config::{Config, ConfigError};
+use crate::connection::GATHERED_CHUNKS;
 use crate::metrics::disks::MeasuredFs;
 use crate::operator::{admin, drain, explain, local};
 use crate::process::announce::{self, AnnounceError, Announcement, Claim};
@@ -24,12 +25,15 @@ use crate::process::log::Log;
 use crate::process::memory::{self, Kernel};
 use crate::process::shutdown::{self, Stop};
 use crate::serve::{self, Admission};
-use crate::service::lanes::Lanes;
+use crate::service::lanes::{Lanes, READS};
 use crate::service::{MemorySplit, Service};
 
-/// Descriptors for other things than connections: listeners, locks, and files that are open for
-/// writing.
-const SPARE_FILES: u64 = 256;
+/// Descriptors for other things than connections: listeners, locks, files that are open for
+/// writing, directories of executors.
+const OTHER_FILES: usize = 512;
+
+/// These, and blocks that are sent together.
+const SPARE_FILES: u64 = (OTHER_FILES + READS * GATHERED_CHUNKS) as u64;
 
 /// Exit code of a failure. Wrong usage of the command line is 2, clap's.
 const FAILED: u8 = 1;

@@ -37,7 +37,7 @@ const DIAGNOSES: usize = 2;
 const CHUNKS: usize = 16;
 
 /// Chunks on disks on their way into sockets. All disks share these, and each has at least one.
-const READS: usize = 48;
+pub const READS: usize = 48;
 
 /// The most for one disk: more reads at a time make no disk faster.
 pub const READS_OF_DISK: usize = 24;
