@@ -78,6 +78,7 @@ pub use open::StoreConfig;
 pub use resource::Environment;
 pub use resource::clock::{Clock, OsClock};
 pub use resource::incarnation::{Incarnation, OpenError};
+pub use resource::map_files::MAP_FILES_MAX;
 pub use resource::pages::TAIL_PART_BYTES;
 pub use resource::random::{OsRandom, Random};
 pub use resource::reserve::Reserve;

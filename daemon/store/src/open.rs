@@ -11,6 +11,7 @@ use crate::resource::budget::Budget;
 use crate::resource::disk::Disks;
 use crate::resource::foreign::ForeignDirs;
 use crate::resource::incarnation::{self, Leftover, OpenError, StartDirs};
+use crate::resource::map_files::MapFiles;
 use crate::resource::map_indexes::MapIndexes;
 use crate::resource::names::Names;
 use crate::resource::pages::Pages;
@@ -88,6 +89,7 @@ impl Store {
                 pages: Pages::new(Arc::clone(&budget), config.tail_part_bytes),
                 foreign_dirs: ForeignDirs::default(),
                 map_indexes: MapIndexes::default(),
+                map_files: MapFiles::default(),
                 names: Names::new((config.memory_bytes / NAMES_PART).max(NAMES_LEAST_BYTES)),
                 budget,
                 environment,

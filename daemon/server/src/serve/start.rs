@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use clap::Parser;
 use lodestone_store::fs::Fs;
-use lodestone_store::{Environment, OpenError, Store, StoreConfig, TAIL_PART_BYTES};
+use lodestone_store::{Environment, MAP_FILES_MAX, OpenError, Store, StoreConfig, TAIL_PART_BYTES};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::net::TcpListener;
 use tokio::task::{JoinError, spawn_blocking};
@@ -32,8 +32,8 @@ use crate::service::{MemorySplit, Service};
 /// writing, directories of executors.
 const OTHER_FILES: usize = 512;
 
-/// These, and blocks that are sent together.
-const SPARE_FILES: u64 = (OTHER_FILES + READS * GATHERED_CHUNKS) as u64;
+/// These, map outputs that stay open, and blocks that are sent together.
+const SPARE_FILES: u64 = (OTHER_FILES + MAP_FILES_MAX + READS * GATHERED_CHUNKS) as u64;
 
 /// Exit code of a failure. Wrong usage of the command line is 2, clap's.
 const FAILED: u8 = 1;

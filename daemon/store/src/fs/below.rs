@@ -9,7 +9,7 @@ use std::path::{Component, Path};
 use std::sync::Arc;
 
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, Stat};
-use rustix::fs::{fstat, mkdirat, openat, openat2, statat, unlinkat};
+use rustix::fs::{fstat, fstatfs, mkdirat, openat, openat2, statat, unlinkat};
 use rustix::io::Errno;
 use rustix::process::geteuid;
 
@@ -22,6 +22,10 @@ const STRICT: ResolveFlags = ResolveFlags::BENEATH
     .union(ResolveFlags::NO_MAGICLINKS)
     .union(ResolveFlags::NO_XDEV);
 
+/// Filesystems whose files other hosts or programs remove unseen: NFS, SMB 1 and 2, FUSE. NFS also
+/// gives a file that is open another name in place of its removal.
+const UNSEEN: [u64; 4] = [0x6969, 0xff53_4d42, 0xfe53_4d42, 0x6573_5546];
+
 const DIRECTORY: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 
 /// A directory, by its descriptor.
@@ -29,6 +33,7 @@ const DIRECTORY: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CL
 pub(super) struct OsDir {
     fd: OwnedFd,
     owner: u32,
+    shows_removals: bool,
 }
 
 impl OsDir {
@@ -45,7 +50,13 @@ impl OsDir {
             opened => opened?,
         };
         let owner = fstat(&fd)?.st_uid;
-        Ok(Self { fd, owner })
+        let shows_removals =
+            fstatfs(&fd).is_ok_and(|found| !UNSEEN.contains(&(found.f_type as u64)));
+        Ok(Self {
+            fd,
+            owner,
+            shows_removals,
+        })
     }
 
     fn open_at(&self, below: &Path, how: OFlags) -> io::Result<OwnedFd> {
@@ -122,6 +133,10 @@ impl Dir for OsDir {
             FileType::Directory => Kind::Directory,
             _ => Kind::Other,
         })
+    }
+
+    fn shows_removals(&self) -> bool {
+        self.shows_removals
     }
 }
 

@@ -84,6 +84,8 @@ pub struct Version {
     pub bytes: u64,
     /// Time of the last change.
     pub changed_ns: i128,
+    /// Names that the file has; none if it was removed, or another one took its name.
+    pub names: u64,
 }
 
 /// An open file. Positions are always given: there is no cursor to share.
@@ -120,6 +122,8 @@ pub trait Dir: Send + Sync + Debug {
     fn remove_file(&self, below: &Path) -> io::Result<()>;
     /// Returns the kind of thing at a path.
     fn kind(&self, below: &Path) -> io::Result<Kind>;
+    /// Returns false if an open file may still have a name in its version when it was removed.
+    fn shows_removals(&self) -> bool;
 }
 
 /// The calls of a filesystem that the store makes.

@@ -61,6 +61,7 @@ impl File for OsFile {
             number: found.ino(),
             bytes: found.len(),
             changed_ns: i128::from(found.mtime()) * 1_000_000_000 + i128::from(found.mtime_nsec()),
+            names: found.nlink(),
         })
     }
 

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::locked;
+use super::map_files::OpenedFile;
 use crate::fs::{Access, Dir, File, Fs, Kind, Open};
 use crate::sync::Mutex;
 
@@ -49,6 +50,16 @@ pub(crate) struct ForeignFiles<'a> {
 impl ForeignFiles<'_> {
     pub(crate) fn open(&self, path: &ForeignPath, how: Open) -> io::Result<Arc<dyn File>> {
         self.with(path, |dir| dir.open(&path.below, how))
+    }
+
+    /// Opens a file that may stay open.
+    pub(crate) fn open_to_keep(&self, path: &ForeignPath) -> io::Result<OpenedFile> {
+        self.with(path, |dir| {
+            Ok(OpenedFile {
+                file: dir.open(&path.below, Open::Read)?,
+                shows_removal: dir.shows_removals(),
+            })
+        })
     }
 
     pub(crate) fn remove(&self, path: &ForeignPath) -> io::Result<()> {

@@ -12,6 +12,7 @@ pub(crate) mod flow;
 pub(crate) mod foreign;
 pub(crate) mod home;
 pub(crate) mod incarnation;
+pub(crate) mod map_files;
 pub(crate) mod map_indexes;
 pub(crate) mod names;
 pub(crate) mod paged;
@@ -32,6 +33,7 @@ use budget::Budget;
 use clock::Clock;
 use disk::Disks;
 use foreign::{ForeignDirs, ForeignFiles};
+use map_files::MapFiles;
 use map_indexes::MapIndexes;
 use names::Names;
 use pages::Pages;
@@ -70,6 +72,7 @@ pub(crate) struct Resources {
     pub(crate) pages: Arc<Pages>,
     pub(crate) foreign_dirs: ForeignDirs,
     pub(crate) map_indexes: MapIndexes,
+    pub(crate) map_files: MapFiles,
     pub(crate) names: Arc<Names>,
     pub(crate) trash: Trash,
     pub(crate) write_calls: WriteCalls,

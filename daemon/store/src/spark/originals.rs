@@ -35,15 +35,20 @@ impl Store {
             return Err(Code::Malformed.because("empty range of partitions"));
         }
         let dirs = self.executor_dirs(app, exec)?;
-        let path = dirs.path(&format!("shuffle_{shuffle}_{map}_0.data"));
-        let (data, version) = self.open_original(&path)?;
+        let path = || dirs.path(&format!("shuffle_{shuffle}_{map}_0.data"));
         let index = || dirs.path(&format!("shuffle_{shuffle}_{map}_0.index"));
         let output = MapOutput {
             dirs: dirs.number(),
             shuffle,
             map,
         };
-        let open = || self.resources.foreign().open(&index(), Open::Read);
+        let foreign = self.resources.foreign();
+        let opened = self
+            .resources
+            .map_files
+            .file(output, || foreign.open_to_keep(&path()));
+        let (data, version) = opened.map_err(|error| refusal(&path(), &error))?;
+        let open = || foreign.open(&index(), Open::Read);
         let known = &self.resources.map_indexes;
         let offsets = known.offsets(output, version, &reduces, open);
         let (start, end) = offsets.map_err(|error| refusal(&index(), &error))?;
@@ -51,7 +56,7 @@ impl Store {
             let detail = format!("{}: offsets go back", index());
             return Err(Code::DiskFailed.because(detail));
         };
-        part(&path, data, version, start, length)
+        part(path, data, version, start, length)
     }
 
     /// Returns the bytes of a persisted block.
@@ -64,22 +69,17 @@ impl Store {
     ) -> Result<ChunkData, Refusal> {
         let dirs = self.executor_dirs(app, exec)?;
         let path = dirs.path(&format!("rdd_{rdd}_{split}"));
-        let (file, version) = self.open_original(&path)?;
-        part(&path, file, version, 0, version.bytes)
-    }
-
-    fn open_original(&self, path: &ForeignPath) -> Result<(Arc<dyn File>, Version), Refusal> {
-        let refuse = |error| refusal(path, &error);
-        let file = self.resources.foreign().open(path, Open::Read);
+        let refuse = |error| refusal(&path, &error);
+        let file = self.resources.foreign().open(&path, Open::Read);
         let file = file.map_err(refuse)?;
         let version = file.version().map_err(refuse)?;
-        Ok((file, version))
+        part(|| path.clone(), file, version, 0, version.bytes)
     }
 }
 
 /// Returns a part of a file, which must be there.
 fn part(
-    path: &ForeignPath,
+    path: impl Fn() -> ForeignPath,
     file: Arc<dyn File>,
     version: Version,
     offset: u64,
@@ -87,6 +87,7 @@ fn part(
 ) -> Result<ChunkData, Refusal> {
     let size = version.bytes;
     if offset.checked_add(length).is_none_or(|end| end > size) {
+        let path = path();
         let detail = format!("{path} ends at {size}, before {offset}+{length}");
         return Err(Code::DiskFailed.because(detail));
     }

@@ -70,10 +70,13 @@ impl Store {
     /// Looks after one place. It asks the disk of a data directory how much room it has, and probes
     /// a disk that is out of use: drivers use the service again when the disk works. Then it
     /// deletes the files there that nobody needs any more. The last place has the directories of
-    /// executors. Blocks as long as the disk hangs.
+    /// executors, and the files there that stay open are closed. Blocks as long as the disk hangs.
     pub fn look_after(&self, place: u16) {
         let resources = &self.resources;
         resources.disks.look_at(place, &resources.environment);
+        if usize::from(place) == resources.disks.len() {
+            resources.map_files.close();
+        }
         resources.trash.empty(usize::from(place), resources);
     }
 

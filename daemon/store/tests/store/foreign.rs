@@ -14,7 +14,7 @@ use lodestone_model::*;
 use lodestone_store::*;
 use tempfile::TempDir;
 
-use crate::world::{app, key};
+use crate::world::{app, key, read};
 
 /// A user that no file of the tests belongs to otherwise.
 const STRANGER: u32 = 54_321;
@@ -81,6 +81,36 @@ fn a_block_that_is_a_link_to_another_file_is_not_read() {
     assert_eq!(host.rdd(0).unwrap(), 7);
     assert!(host.rdd(1).is_err(), "by a symbolic link");
     assert!(host.rdd(2).is_err(), "by a second name");
+}
+
+#[test]
+fn an_output_that_was_read_a_moment_ago_is_not_read_when_it_is_removed_or_another_has_its_name() {
+    let host = Host::new();
+    let data = host.at("blockmgr/00/shuffle_7_1_0.data");
+    let offsets = [0_u64, 5].map(u64::to_be_bytes).concat();
+    fs::write(host.at("blockmgr/00/shuffle_7_1_0.index"), offsets).unwrap();
+    let block = || {
+        let reduces = ReduceId(0)..ReduceId(1);
+        let store = &host.store;
+        let found = store.original_blocks(&app(), "1", ShuffleId(7), MapId(1), reduces);
+        found
+            .map(|found| read(&found))
+            .map_err(|refusal| refusal.code)
+    };
+    fs::write(&data, "first").unwrap();
+    assert_eq!(block().unwrap(), b"first");
+    fs::remove_file(&data).unwrap();
+    assert_eq!(block(), Err(Code::UnknownPartition));
+    fs::write(&data, "again").unwrap();
+    assert_eq!(block().unwrap(), b"again");
+    let new = host.at("blockmgr/00/new");
+    fs::write(&new, "third").unwrap();
+    fs::rename(&new, &data).unwrap();
+    assert_eq!(block().unwrap(), b"third");
+    fs::hard_link(&data, &new).unwrap();
+    assert_eq!(block(), Err(Code::DiskFailed), "it has a second name");
+    fs::remove_file(&new).unwrap();
+    assert_eq!(block().unwrap(), b"third");
 }
 
 #[test]

@@ -467,6 +467,32 @@ fn an_output_that_is_written_again_under_its_name_is_read_by_its_new_index() {
 }
 
 #[test]
+fn the_space_of_a_removed_output_is_free_after_a_look_and_many_outputs_need_few_descriptors() {
+    let world = world();
+    let offsets = [0_u64, 3].map(u64::to_be_bytes).concat();
+    let outputs = MAP_FILES_MAX as i64 + 100;
+    let open_files = || world.fs.open_files().0;
+    let read_all = || {
+        for map in 0..outputs {
+            let range = ReduceId(0)..ReduceId(1);
+            let store = &world.store;
+            let found = store.original_blocks(&app(), "1", ShuffleId(7), MapId(map), range);
+            assert_eq!(read(&found.unwrap()), b"one");
+        }
+    };
+    for map in 0..outputs {
+        spark_file(&world, &format!("shuffle_7_{map}_0.index"), &offsets);
+        spark_file(&world, &format!("shuffle_7_{map}_0.data"), b"one");
+    }
+    for _ in 0..2 {
+        read_all();
+        assert_eq!(open_files(), MAP_FILES_MAX);
+        world.store.look_after_all();
+        assert_eq!(open_files(), 0);
+    }
+}
+
+#[test]
 fn persisted_blocks_are_served_whole_and_removed_by_name() {
     let world = world();
     spark_file(&world, "rdd_3_1", b"persisted");

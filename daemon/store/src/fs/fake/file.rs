@@ -6,7 +6,7 @@ use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::{Content, Errno, FakeFs, Fault, locked};
+use super::{Content, Errno, FakeFs, Fault, Node, locked};
 use crate::fs::{File, Lock, Version};
 
 #[derive(Debug)]
@@ -116,10 +116,15 @@ impl File for FakeFile {
     }
 
     fn version(&self) -> io::Result<Version> {
+        let has_name = match locked(&self.fs.state).nodes.get(&self.path) {
+            Some(Node::File(content)) => Arc::ptr_eq(content, &self.content),
+            _ => false,
+        };
         Ok(Version {
             number: Arc::as_ptr(&self.content).addr() as u64,
             bytes: self.size()?,
             changed_ns: 0,
+            names: u64::from(has_name),
         })
     }
 

@@ -38,4 +38,8 @@ impl<F: Fs> Dir for JoinedDir<F> {
     fn kind(&self, below: &Path) -> io::Result<Kind> {
         self.fs.kind(&self.path.join(below))
     }
+
+    fn shows_removals(&self) -> bool {
+        true
+    }
 }
