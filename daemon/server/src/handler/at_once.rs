@@ -22,6 +22,10 @@ pub fn rpc_now(call: &Call, body: &[u8]) -> Option<Answer> {
         return None;
     }
     let answer = match *body.first()? {
+        ext::fetch::SegmentLayout::ID => {
+            let layout = fetch::layout_now(call, body)?;
+            return Some(Answer::Response(layout.to_bytes()));
+        }
         ext::fetch::FetchSegments::ID => opened(call, body, fetch::segments),
         spark::originals::FetchShuffleBlocks::ID => opened(call, body, originals::shuffle_blocks),
         spark::originals::OpenBlocks::ID => opened(call, body, originals::open_blocks),

@@ -9,7 +9,7 @@ use lodestone_wire::extension::fetch::{
 };
 use lodestone_wire::spark::fetch::StreamHandle;
 
-use super::{Call, generation};
+use super::{Call, SMALL_ANSWER_BYTES, decode, generation};
 use crate::streams::Memory;
 use crate::streams::items::Items;
 use crate::streams::source::Source;
@@ -52,6 +52,16 @@ pub(super) fn layout_memory(call: &Call, message: &SegmentLayout) -> u64 {
     (segments * LAYOUT_BYTES_PER_SEGMENT + partitions).min(layout_memory_most(call))
 }
 
+/// Makes a layout that needs no memory of a pool, like other small answers, and need not wait.
+pub(super) fn layout_now(call: &Call, request: &[u8]) -> Option<SegmentLayoutReply> {
+    let message: SegmentLayout = decode(request).ok()?;
+    let least = message.reduce_ids.len() as u64 * LAYOUT_BYTES_PER_PARTITION;
+    // To look for many partitions takes long, too.
+    let is_short =
+        least <= SMALL_ANSWER_BYTES && layout_memory(call, &message) <= SMALL_ANSWER_BYTES;
+    is_short.then(|| layout(call, message).ok()).flatten()
+}
+
 pub(super) fn layout(call: &Call, message: SegmentLayout) -> Result<SegmentLayoutReply, Refusal> {
     let key = generation(call, &message.key)?;
     let range = MapRange::new(message.map_start, message.map_end)?;
@@ -60,7 +70,11 @@ pub(super) fn layout(call: &Call, message: SegmentLayout) -> Result<SegmentLayou
     let mut segments = 0;
     let mut partitions = Vec::with_capacity(message.reduce_ids.len());
     for reduce_id in message.reduce_ids {
-        let (code, runs) = match call.service.store.layout(key, range, reduce_id) {
+        let (code, runs) = match call
+            .service
+            .store
+            .layout_if(call.wait, key, range, reduce_id)
+        {
             Ok(runs) => (Code::Ok, runs),
             Err(refusal) if refusal.code == Code::UnknownPartition => {
                 (Code::UnknownPartition, Vec::new())

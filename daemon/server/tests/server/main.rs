@@ -6,6 +6,7 @@
     reason = "tests may panic"
 )]
 
+mod at_once;
 mod connections;
 mod disk;
 mod drain;

@@ -116,7 +116,19 @@ impl Store {
         range: MapRange,
         reduce: ReduceId,
     ) -> Result<Vec<LaidRun>, Refusal> {
-        self.view(Wait::InTime, key, reduce, |generation, view| {
+        self.layout_if(Wait::InTime, key, range, reduce)
+    }
+
+    /// Returns a layout like [`Store::layout`]. OVERLOADED if the caller must not wait and would
+    /// have to.
+    pub fn layout_if(
+        &self,
+        wait: Wait,
+        key: &ShuffleKey,
+        range: MapRange,
+        reduce: ReduceId,
+    ) -> Result<Vec<LaidRun>, Refusal> {
+        self.view(wait, key, reduce, |generation, view| {
             let in_range = |segment: &LaidSegment| range.contains(segment.map_index);
             if !generation.kind().commits() || planted::is(Bug::UncommittedShown) {
                 return Ok(selected(view.segments, in_range));

@@ -35,7 +35,14 @@ fn what_must_not_wait_is_refused_while_a_write_hangs_and_is_done_when_it_is_over
         let checked = world.store.check_slots(wait, &key(), ReduceId(0), &slots);
         checked.map_err(|refusal| refusal.code)
     };
+    let layout = |wait| {
+        let layout = world
+            .store
+            .layout_if(wait, &key(), MapRange::ALL, ReduceId(0));
+        layout.map(drop).map_err(|refusal| refusal.code)
+    };
     assert_eq!((find(Wait::Never), checked(Wait::Never)), (Ok(()), Ok(())));
+    assert_eq!(layout(Wait::Never), Ok(()));
     world.fs.hold_writes();
     let large = payload(0, 0, LARGE_BYTES);
     thread::scope(|scope| {
@@ -46,13 +53,13 @@ fn what_must_not_wait_is_refused_while_a_write_hangs_and_is_done_when_it_is_over
         // The partition is locked, and so is the attempt.
         let began = Instant::now();
         let pushed = [2, 0].map(|map| push_if(Wait::Never, &world, map, b"more"));
-        let refused = (find(Wait::Never), checked(Wait::Never));
+        let refused = [find(Wait::Never), checked(Wait::Never), layout(Wait::Never)];
         let waited = began.elapsed();
         world.fs.release_writes();
         assert!(waited < LOCK_TIMEOUT, "it waited for {waited:?}");
         assert_eq!(hanging.join().unwrap(), [Code::Ok]);
         assert_eq!(pushed, [[Code::Overloaded], [Code::Overloaded]]);
-        assert_eq!(refused, (Err(Code::Overloaded), Err(Code::Overloaded)));
+        assert_eq!(refused, [Err(Code::Overloaded); 3]);
     });
     assert_eq!(push_if(Wait::Never, &world, 2, b"more"), [Code::Ok]);
     assert_eq!((find(Wait::Never), checked(Wait::Never)), (Ok(()), Ok(())));
