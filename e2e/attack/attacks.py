@@ -47,6 +47,7 @@ ALL = [
     _client(readers.layouts_of_everything),
     _client(readers.chunks_not_read),
     _client(readers.streams_kept_open),
+    _client(readers.streams_of_nobody),
     _client(readers.reports_not_read),
     _client(readers.greetings_not_read),
     _client(connections.idle_connections),

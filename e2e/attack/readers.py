@@ -49,13 +49,24 @@ def chunks_not_read(target: Target) -> None:
 
 def streams_kept_open(target: Target) -> None:
     """200 connections open streams of very many blocks that do not exist."""
+    peer = Peer(target.address)
+    peer.ask(wire.register_executor(HOSTILE, "1", [target.directory]))
+    _open_streams(target, [HOSTILE])
+
+
+def streams_of_nobody(target: Target) -> None:
+    """The same for two applications that nobody registered: each could have half of the room."""
+    _open_streams(target, ["nobody", "no-one"])
+
+
+def _open_streams(target: Target, apps: list[str]) -> None:
     blocks = [f"shuffle_0_0_{number}" for number in range(30_000)]
-    request = wire.open_blocks("nobody", "1", blocks)
+    requests = [wire.open_blocks(app, "1", blocks) for app in apps]
     target.ready()
-    for peer in (peers := target.peers(200)):
+    for at, peer in enumerate(peers := target.peers(200)):
         for number in range(8):
             try:
-                peer.send(wire.rpc(number, request))
+                peer.send(wire.rpc(number, requests[at % len(requests)]))
             except OSError:
                 break
     target.hold()

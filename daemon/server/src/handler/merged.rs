@@ -2,7 +2,7 @@
 //! Merged chunks as Spark's own readers ask for them.
 
 use bytes::Bytes;
-use lodestone_model::{Refusal, ShuffleKey};
+use lodestone_model::{AppId, GenerationId, Refusal, ShuffleId, ShuffleKey};
 use lodestone_wire::frame::MergedBlockMetaRequest;
 use lodestone_wire::spark::fetch::{FetchShuffleBlockChunks, StreamHandle};
 
@@ -11,11 +11,24 @@ use super::fetch::{NotOpened, open, source_for};
 use crate::streams::StreamItem;
 use crate::streams::items::Items;
 
+/// Spark's readers name no attempt.
+fn key(app: AppId, shuffle: ShuffleId, generation: GenerationId) -> ShuffleKey {
+    ShuffleKey {
+        app,
+        attempt: None,
+        shuffle,
+        generation,
+    }
+}
+
 pub(super) fn block_chunks(
     call: &Call,
     message: FetchShuffleBlockChunks,
 ) -> Result<StreamHandle, Refusal> {
     let (shuffle, generation) = (message.shuffle_id, message.shuffle_merge_id);
+    // There is no list of chunks of a shuffle that nobody registered.
+    let key = key(message.app.clone(), shuffle, generation);
+    call.service.store.check_readable(&key)?;
     let pairs = message
         .chunks
         .iter()
@@ -33,12 +46,8 @@ pub(super) fn block_chunks(
 }
 
 pub(super) fn meta(call: &Call, request: &MergedBlockMetaRequest) -> Result<(u32, Bytes), Refusal> {
-    let key = ShuffleKey {
-        app: request.app.clone(),
-        attempt: None,
-        shuffle: request.shuffle_id,
-        generation: request.shuffle_merge_id,
-    };
+    let (shuffle, generation) = (request.shuffle_id, request.shuffle_merge_id);
+    let key = key(request.app.clone(), shuffle, generation);
     let meta = call.service.store.merged_meta(&key, request.reduce_id)?;
     Ok((meta.num_chunks, meta.bitmaps))
 }

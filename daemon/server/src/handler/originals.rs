@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Originals: blocks as the map tasks wrote them, and the diagnosis of a damaged one.
 
-use lodestone_model::{Code, MapId, ReduceId, Refusal, ShuffleId};
+use lodestone_model::{AppId, Code, MapId, ReduceId, Refusal, ShuffleId, check_name};
 use lodestone_wire::spark::fetch::StreamHandle;
 use lodestone_wire::spark::originals::{
     CorruptionCause, DiagnoseCorruption, FetchShuffleBlocks, OpenBlocks,
@@ -13,10 +13,20 @@ use crate::streams::StreamItem;
 use crate::streams::items::Items;
 use crate::streams::source::Source;
 
+/// Refuses blocks of an executor that is not registered, before there is a list of them: two names
+/// that nobody registered could hold the memory for all lists. Spark's own service opens such a
+/// stream, and refuses its first chunk with the same text. Its clients do the same after both: they
+/// repeat neither, and the task reports that it cannot fetch.
+fn check_executor(call: &Call, app: &AppId, exec: &str) -> Result<(), Refusal> {
+    check_name("an executor id", exec)?;
+    call.service.store.check_executor(app, exec)
+}
+
 pub(super) fn shuffle_blocks(
     call: &Call,
     message: FetchShuffleBlocks,
 ) -> Result<StreamHandle, NotOpened> {
+    check_executor(call, &message.app, &message.exec_id)?;
     open(call, of_blocks(message)?)
 }
 
@@ -39,6 +49,7 @@ fn batches(shuffle: ShuffleId, blocks: &[(MapId, Vec<ReduceId>)]) -> Result<Item
 }
 
 pub(super) fn open_blocks(call: &Call, message: OpenBlocks) -> Result<StreamHandle, NotOpened> {
+    check_executor(call, &message.app, &message.exec_id)?;
     open(call, of_names(message)?)
 }
 

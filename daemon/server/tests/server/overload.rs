@@ -3,20 +3,23 @@
 //! ends its task if they are refused.
 
 use std::io;
+use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
-use lodestone_model::{Code, MapId, ReduceId, SegmentRun, ShuffleId};
+use lodestone_model::{AppId, Code, GenerationId, MapId, ReduceId, SegmentRun, ShuffleId};
 use lodestone_store::Environment;
 use lodestone_store::fs::Open;
 use lodestone_wire::Frame;
 use lodestone_wire::extension::ShuffleAddress;
 use lodestone_wire::extension::fetch::{FetchSegments, WantedChunk};
 use lodestone_wire::frame::ChunkId;
-use lodestone_wire::spark::fetch::StreamHandle;
-use lodestone_wire::spark::originals::FetchShuffleBlocks;
+use lodestone_wire::spark::MERGER_EXECUTOR;
+use lodestone_wire::spark::fetch::{FetchShuffleBlockChunks, StreamHandle};
+use lodestone_wire::spark::originals::{FetchShuffleBlocks, OpenBlocks};
 use lodestone_wire::spark::register::RegisterExecutor;
 use rustix::io::Errno;
+use tempfile::TempDir;
 
 use crate::support::client::{app, batch, key, read};
 use crate::support::inside::Inside;
@@ -36,10 +39,75 @@ fn blocks(maps: i64) -> FetchShuffleBlocks {
     }
 }
 
+/// Registers the executor of [`blocks`], with this directory.
+fn register_executor(client: &mut Client, dir: &Path) {
+    let id = client.send_rpc(&RegisterExecutor {
+        app: app(),
+        exec_id: "1".to_owned(),
+        local_dirs: vec![dir.to_str().unwrap().to_owned()],
+        sub_dirs_per_local_dir: 64,
+        shuffle_manager: "org.apache.spark.shuffle.sort.SortShuffleManager".to_owned(),
+    });
+    assert!(client.answer_to(id).is_empty(), "it is not registered");
+}
+
+/// A client of a daemon that knows the executor of [`blocks`], with the directory of that one.
+fn with_executor(daemon: &Daemon) -> (Client, TempDir) {
+    let mut client = Client::connect(daemon);
+    let executor = tempfile::tempdir().unwrap();
+    register_executor(&mut client, executor.path());
+    (client, executor)
+}
+
+#[test]
+fn names_that_nobody_registered_leave_the_memory_for_streams_to_others() {
+    let daemon = Daemon::start(&["--memory", "64MiB"]);
+    let (mut honest, _executor) = with_executor(&daemon);
+    // Two applications could have all of it, with half each, and a connection a quarter.
+    let made_up = ["made-up-1", "made-up-2"].map(|name| AppId::new(name).unwrap());
+    let mut crowd = Vec::new();
+    for app in &made_up {
+        for _ in 0..3 {
+            let mut client = Client::connect(&daemon);
+            let asked = FetchShuffleBlocks {
+                app: app.clone(),
+                ..blocks(131_072)
+            };
+            let id = client.send_rpc(&asked);
+            crowd.push((client, id));
+        }
+    }
+    let text = |app: &AppId| format!("Executor is not registered (appId={app}, execId=1)");
+    for (at, (client, id)) in crowd.iter_mut().enumerate() {
+        assert_eq!(client.failure_of(*id), text(&made_up[at / 3]));
+    }
+    let named = OpenBlocks {
+        app: made_up[0].clone(),
+        exec_id: "1".to_owned(),
+        block_ids: vec!["shuffle_0_0_0".to_owned()],
+    };
+    assert_eq!(honest.failure(&named), text(&made_up[0]));
+    let chunks = FetchShuffleBlockChunks {
+        app: made_up[1].clone(),
+        exec_id: MERGER_EXECUTOR.to_owned(),
+        shuffle_id: ShuffleId(3),
+        shuffle_merge_id: GenerationId(0),
+        chunks: vec![(ReduceId(0), vec![0])],
+    };
+    assert!(honest.failure(&chunks).contains("is not known here"));
+    let other_executor = FetchShuffleBlocks {
+        exec_id: "2".to_owned(),
+        ..blocks(1)
+    };
+    assert!(honest.failure(&other_executor).contains("execId=2"));
+    let handle: StreamHandle = honest.ask(&blocks(131_072));
+    assert_eq!(handle.num_chunks, 131_072);
+}
+
 #[test]
 fn small_blocks_of_all_tasks_of_an_executor_fit_and_more_close_its_connection() {
     let daemon = Daemon::start(&["--memory", "512MiB"]);
-    let mut client = Client::connect(&daemon);
+    let (mut client, _executor) = with_executor(&daemon);
     // Half of 32 tasks with 48 MiB of blocks of 1 KB in flight.
     for _ in 0..3 {
         let handle: StreamHandle = client.ask(&blocks(262_144));
@@ -56,7 +124,7 @@ fn small_blocks_of_all_tasks_of_an_executor_fit_and_more_close_its_connection() 
 #[test]
 fn a_request_that_finds_no_room_waits_for_the_end_of_another_stream() {
     let daemon = Daemon::start(&["--memory", "512MiB"]);
-    let mut client = Client::connect(&daemon);
+    let (mut client, _executor) = with_executor(&daemon);
     let few: StreamHandle = client.ask(&blocks(300));
     for _ in 0..3 {
         let _: StreamHandle = client.ask(&blocks(262_144));
@@ -125,6 +193,8 @@ fn a_connection_that_closes_for_want_of_room_first_sends_the_answers_that_are_re
     let daemon = Inside::with_memory(Environment::os(), 512 << 20);
     let key = daemon.key(1);
     let mut client = daemon.connect();
+    let executor = tempfile::tempdir().unwrap();
+    register_executor(&mut client, executor.path());
     for _ in 0..4 {
         let _: StreamHandle = client.ask(&blocks(260_000));
     }
@@ -161,14 +231,7 @@ fn an_original_for_which_no_file_can_be_opened_now_closes_the_connection() {
     let daemon = Inside::start(disk.environment());
     let executor = tempfile::tempdir().unwrap();
     let mut client = daemon.connect();
-    let id = client.send_rpc(&RegisterExecutor {
-        app: app(),
-        exec_id: "1".to_owned(),
-        local_dirs: vec![executor.path().to_str().unwrap().to_owned()],
-        sub_dirs_per_local_dir: 64,
-        shuffle_manager: "org.apache.spark.shuffle.sort.SortShuffleManager".to_owned(),
-    });
-    client.answer_to(id);
+    register_executor(&mut client, executor.path());
     let ask = |client: &mut Client| {
         let handle: StreamHandle = client.ask(&blocks(1));
         client.send(&Frame::ChunkFetchRequest(ChunkId {

@@ -21,6 +21,11 @@ use crate::resource::map_indexes::MapOutput;
 use crate::state::store::Store;
 
 impl Store {
+    /// Ok if the executor is registered. Asks no disk.
+    pub fn check_executor(&self, app: &AppId, exec: &str) -> Result<(), Refusal> {
+        self.executor_dirs(app, exec).map(drop)
+    }
+
     /// Returns the bytes of the partitions `reduces` of one map output; the range must not be
     /// empty.
     pub fn original_blocks(
