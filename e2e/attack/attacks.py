@@ -34,6 +34,7 @@ def _alone(scene: str, **limits: float) -> Attack:
 
 ALL = [
     _client(uploads.bodies_that_never_come),
+    _client(uploads.lists_without_bodies),
     _client(uploads.bodies_that_trickle),
     _client(uploads.bodies_of_nobody),
     _client(uploads.bodies_that_break_off),
@@ -48,6 +49,8 @@ ALL = [
     _client(readers.chunks_not_read),
     _client(readers.streams_kept_open),
     _client(readers.streams_of_nobody),
+    _client(readers.questions_that_wait),
+    _client(readers.requests_that_swell),
     _client(readers.reports_not_read),
     _client(readers.greetings_not_read),
     _client(connections.idle_connections),

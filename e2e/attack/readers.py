@@ -73,6 +73,35 @@ def _open_streams(target: Target, apps: list[str]) -> None:
     del peers
 
 
+def questions_that_wait(target: Target) -> None:
+    """100 connections ask 64 long questions each, and read nothing: the questions wait."""
+    shuffle = target.shuffle(partitions=15_000)
+    request = wire.rpc(1, shuffle.layout(list(range(15_000)))) * 64
+    target.ready()
+    for peer in (peers := target.peers(100)):
+        small_window(peer)
+        peer.socket.settimeout(0.02)
+        try:
+            peer.send(request)
+        except OSError:
+            pass
+    target.hold()
+    del peers
+
+
+def requests_that_swell(target: Target) -> None:
+    """Requests of 8 MiB have two million empty names, which are values of six times their size."""
+    request = wire.open_blocks(HOSTILE, "1", [""] * 2_000_000)
+
+    def act() -> None:
+        peer = Peer(target.address, 5.0)
+        peer.send(wire.rpc(1, request))
+        peer.receive()
+        peer.close()
+
+    target.at_once(8, act)
+
+
 def reports_not_read(target: Target) -> None:
     """Large reports are asked for by 50 connections that read nothing."""
     peer = Peer(target.address)

@@ -21,6 +21,23 @@ def bodies_that_never_come(target: Target) -> None:
     del peers
 
 
+def lists_without_bodies(target: Target) -> None:
+    """300 connections send the list of a push of 65,536 segments, and none of their bytes."""
+    count = 65_536
+    shuffle = target.shuffle(partitions=count)
+    meta = shuffle.batch(0, list(range(count)), 1, 0)
+    request = wire.upload(1, meta, count)
+    target.ready()
+    for peer in (peers := target.peers(300)):
+        peer.socket.settimeout(0.02)
+        try:
+            peer.send(request)
+        except OSError:
+            pass
+    target.hold()
+    del peers
+
+
 def bodies_that_trickle(target: Target) -> None:
     """200 connections send the bodies of pushes with 1 KB a second."""
     shuffle = target.shuffle()

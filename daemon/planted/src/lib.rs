@@ -71,8 +71,6 @@ pub enum Bug {
     MemoryUnshared,
     /// Calls that use memory only wait for disks.
     ControlsWaitForDisks,
-    /// Large frames take the memory of uploads.
-    FramesShareUploads,
 }
 
 #[cfg(feature = "on")]

@@ -2,14 +2,17 @@
 //! How fast the bytes of a request come for which memory is reserved. Others may wait for that
 //! memory: a client that is too slow loses its connection.
 
+use std::future::pending;
 use std::time::Duration;
 
 use lodestone_planted::{self as planted, Bug};
-use tokio::time::Instant;
+use tokio::select;
+use tokio::time::{Instant, sleep_until};
 
 use super::clock;
+use crate::service::line::Hurry;
 
-/// A client is judged after each such time.
+/// A client is judged after each such time; earlier if others wait for its memory.
 pub const WINDOW: Duration = Duration::from_secs(10);
 
 /// So many bytes must have come by then: 64 KiB a second.
@@ -18,15 +21,26 @@ pub const LEAST_BYTES: usize = 10 * (64 << 10);
 #[derive(Debug)]
 pub(super) struct Pace {
     end: Instant,
+    /// The length of this window.
+    window: Duration,
     bytes: usize,
+    hurry: Hurry,
 }
 
 impl Pace {
-    pub(super) fn begin() -> Self {
+    /// Begins when the request has its memory, of which `hurry` is.
+    pub(super) fn begin(hurry: Hurry) -> Self {
         Self {
             end: clock::now() + WINDOW,
+            window: WINDOW,
             bytes: 0,
+            hurry,
         }
+    }
+
+    /// Begins another window: the client has done its part, and waits.
+    pub(super) fn begin_again(&mut self) {
+        (self.end, self.window, self.bytes) = (clock::now() + WINDOW, WINDOW, 0);
     }
 
     /// Counts bytes that came.
@@ -34,41 +48,85 @@ impl Pace {
         self.bytes += bytes;
     }
 
-    /// When the client is judged. Bytes that are there by then are read first, also if the daemon
-    /// stood still meanwhile.
-    pub(super) fn end(&self) -> Instant {
-        self.end
+    /// Returns when the client is to be judged. Bytes that are there by then are read first, also
+    /// if the daemon stood still meanwhile.
+    pub(super) async fn over(&mut self) {
+        loop {
+            select! {
+                biased;
+                () = sleep_until(self.end) => return,
+                turnover = heard(&mut self.hurry) => self.hurry_up(turnover),
+            }
+        }
+    }
+
+    /// Others wait for the memory: a shorter window begins, unless the client is in one already.
+    fn hurry_up(&mut self, turnover: Duration) {
+        let end = clock::now() + turnover;
+        if self.window == WINDOW && end < self.end {
+            (self.end, self.window, self.bytes) = (end, turnover, 0);
+        }
     }
 
     /// Judges the client, from which nothing more is there to be read. Returns false if it is too
     /// slow.
     pub(super) fn goes_on(&mut self) -> bool {
-        let is_fast = self.bytes >= LEAST_BYTES || planted::is(Bug::SlowRequestKept);
+        let least = self.window.as_millis() as usize * LEAST_BYTES / WINDOW.as_millis() as usize;
+        let is_fast = self.bytes >= least || planted::is(Bug::SlowRequestKept);
         if is_fast {
-            *self = Self::begin();
+            self.begin_again();
         }
         is_fast
     }
 }
 
+/// Waits until others wait, and returns how long they do so.
+async fn heard(hurry: &mut Hurry) -> Duration {
+    match hurry.changed().await {
+        Ok(()) => *hurry.borrow_and_update(),
+        // The daemon ends: nobody waits any more.
+        Err(_) => pending().await,
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use tokio::time::advance;
+    use tokio::sync::watch;
+    use tokio::time::{advance, timeout};
 
     use super::*;
 
     #[tokio::test(start_paused = true)]
     async fn a_client_goes_on_as_long_as_enough_comes_in_each_window() {
-        let mut pace = Pace::begin();
+        let (_sender, hurry) = watch::channel(WINDOW);
+        let mut pace = Pace::begin(hurry);
         for _ in 0..3 {
-            let before = pace.end();
+            let before = pace.end;
             pace.came(LEAST_BYTES - 1);
             advance(WINDOW * 2).await;
             pace.came(1);
+            pace.over().await;
             assert!(pace.goes_on());
-            assert_eq!(pace.end() - before, WINDOW * 2, "a new window begins");
+            assert_eq!(pace.end - before, WINDOW * 2, "a new window begins");
         }
         pace.came(LEAST_BYTES - 1);
         assert!(!pace.goes_on());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_is_judged_early_while_others_wait_by_what_comes_meanwhile() {
+        let turnover = WINDOW / 100;
+        let (sender, hurry) = watch::channel(WINDOW);
+        let mut pace = Pace::begin(hurry);
+        for (bytes, goes_on) in [(LEAST_BYTES / 100, true), (LEAST_BYTES / 100 - 1, false)] {
+            // What came before does not count.
+            pace.came(LEAST_BYTES);
+            sender.send_replace(turnover);
+            let begin = clock::now();
+            assert!(timeout(Duration::ZERO, pace.over()).await.is_err());
+            pace.came(bytes);
+            pace.over().await;
+            assert_eq!((clock::now() - begin, pace.goes_on()), (turnover, goes_on));
+        }
     }
 }

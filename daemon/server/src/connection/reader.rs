@@ -8,18 +8,15 @@ use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
 use lodestone_model::{Code, Refusal};
-use lodestone_planted::{self as planted, Bug};
 use lodestone_wire::frame::{ChunkId, MergedBlockMetaRequest, RpcFailure, StreamId};
 use lodestone_wire::{Frame, FrameDecoder, Limits};
 use tokio::sync::mpsc;
-use tokio::time::{timeout, timeout_at};
 
 use super::burst::{Wanted, failure};
 use super::pace::Pace;
-use super::socket::{Socket, readable};
 use super::table::Place;
 use super::watched::Watched;
-use super::{ChunkHead, CloseReason, Hold, Outbound, STALL_TIMEOUT};
+use super::{ChunkHead, CloseReason, Hold, Outbound};
 use crate::handler::{self, Answer, Call};
 use crate::metrics::stopwatch::Stopwatch;
 use crate::service::lanes::Kind;
@@ -29,12 +26,10 @@ use crate::streams::source::Job;
 /// Bytes read at once. A thousand connections with a buffer each stay in the order of 16 MiB.
 const READ_BYTES: usize = 16 << 10;
 
-/// Frames above this take their memory from the pool before they are read.
-const SMALL_FRAME_BYTES: usize = 64 << 10;
-
 /// The longest stream id, and the bytes of a longer one that are echoed.
 const MAX_NAME_BYTES: usize = 256;
 
+mod frame;
 mod rpc;
 mod upload;
 
@@ -54,10 +49,17 @@ pub(super) struct Reader {
     pace: Option<Pace>,
     /// The connection's share of the memory for layouts.
     answers: Pool,
-    /// The connection's shares of the memory for uploads, and for large frames.
+    /// The connection's shares of the memory for uploads, and for other large requests.
     uploads: Pool,
-    frames: Pool,
+    requests: Pool,
+    /// What its small requests may take without a share of any memory.
+    own: Pool,
 }
+
+/// The bytes of small requests that a connection may have in work without memory of a pool: a
+/// thousand connections stay in the order of 32 MiB. As many of the smallest requests as half of
+/// all that may be in work: see [`MAX_IN_WORK`](super::MAX_IN_WORK).
+const OWN_BYTES: u64 = 32 << 10;
 
 /// The part of the memory for layouts that one connection may hold.
 const SHARE_OF_LAYOUTS: u64 = 8;
@@ -72,7 +74,8 @@ impl Reader {
         Self {
             answers: call.service.layouts.share_of(SHARE_OF_LAYOUTS),
             uploads: call.service.uploads.share(),
-            frames: call.service.uploads.share_of_frames(),
+            requests: call.service.uploads.share_of_requests(),
+            own: Pool::new(OWN_BYTES),
             now: call.without_waiting(),
             socket,
             call,
@@ -98,124 +101,19 @@ impl Reader {
         }
     }
 
-    async fn next_frame(&mut self) -> Result<Frame, CloseReason> {
-        loop {
-            if let Some(frame) = self.decoder.next(&mut self.buffer)? {
-                self.pace = None;
-                return Ok(frame);
-            }
-            let frame_bytes = self.decoder.frame_bytes(&self.buffer)?.unwrap_or(0);
-            if frame_bytes > SMALL_FRAME_BYTES && self.frame.is_none() {
-                // A client that only announces a large frame gets no memory for it.
-                if self.buffer.len() < READ_BYTES {
-                    self.fill(READ_BYTES).await?;
-                    continue;
-                }
-                // The permit first: who waits for one holds no memory.
-                let mut hold = self.permit().await;
-                let uploads = &self.call.service.uploads;
-                let reserved = uploads.reserve_frame(&self.frames, frame_bytes as u64);
-                hold.memory = self.socket.wait(reserved).await;
-                self.frame = Some(hold);
-                self.pace = Some(Pace::begin());
-            }
-            let missing = frame_bytes.saturating_sub(self.buffer.len());
-            self.fill(missing.max(READ_BYTES)).await?;
-        }
-    }
-
-    /// Reads something into the buffer. A connection between two requests has no buffer.
-    async fn fill(&mut self, room: usize) -> Result<(), CloseReason> {
-        while self.buffer.is_empty() {
-            self.buffer = BytesMut::new();
-            self.next_request().await?;
-            if self.try_fill(room, CloseReason::Client)? {
-                return Ok(());
-            }
-        }
-        self.more(room).await
-    }
-
-    /// Reads more of a request into the buffer.
-    async fn more(&mut self, room: usize) -> Result<(), CloseReason> {
-        loop {
-            self.readable_in_time().await?;
-            if self.try_fill(room, CloseReason::Truncated)? {
-                return Ok(());
-            }
-        }
-    }
-
-    /// Reads what is there into the buffer. Returns false if nothing is there. Nothing comes after
-    /// the client's end, which is an error.
-    fn try_fill(&mut self, room: usize, end: CloseReason) -> Result<bool, CloseReason> {
-        self.buffer.reserve(room);
-        match self.socket.try_read(&mut self.buffer) {
-            Ok(0) => Err(end),
-            Ok(read) => {
-                self.came(read);
-                Ok(true)
-            }
-            Err(error) if is_passing(&error) => Ok(false),
-            Err(error) => Err(CloseReason::Socket(error)),
-        }
-    }
-
-    /// Waits for a request. A connection may be silent for any time while its answers are made.
-    async fn next_request(&self) -> Result<(), CloseReason> {
-        let Some(longest) = self.place.idle_timeout() else {
-            return readable(&*self.socket).await.map_err(CloseReason::Socket);
-        };
-        loop {
-            match timeout(longest, readable(&*self.socket)).await {
-                Ok(readable) => return readable.map_err(CloseReason::Socket),
-                Err(_) if self.place.entry.is_idle() => return Err(CloseReason::Idle),
-                Err(_) => {}
-            }
-        }
-    }
-
-    /// Waits for more bytes of a request.
-    async fn readable_in_time(&mut self) -> Result<(), CloseReason> {
-        let socket = Arc::clone(&self.socket);
-        socket.wait(self.readable_soon()).await
-    }
-
-    async fn readable_soon(&mut self) -> Result<(), CloseReason> {
-        loop {
-            let waited = match &self.pace {
-                Some(pace) => timeout_at(pace.end(), readable(&*self.socket)).await,
-                None => timeout(STALL_TIMEOUT, readable(&*self.socket)).await,
-            };
-            match waited {
-                Ok(readable) => return readable.map_err(CloseReason::Socket),
-                Err(_) => match self.pace.as_mut().map(Pace::goes_on) {
-                    Some(true) => {}
-                    Some(false) => return Err(CloseReason::SlowRequest),
-                    None if planted::is(Bug::StalledRequestKept) => {}
-                    None => return Err(CloseReason::StalledRequest),
-                },
-            }
-        }
-    }
-
-    fn came(&mut self, bytes: usize) {
-        if let Some(pace) = &mut self.pace {
-            pace.came(bytes);
-        }
-    }
-
     async fn take(&mut self, frame: Frame) -> Result<(), CloseReason> {
+        if let Frame::UploadStream {
+            request_id,
+            meta,
+            body_bytes,
+        } = frame
+        {
+            return self.upload(request_id, meta, body_bytes).await;
+        }
+        self.pace = None;
         match frame {
             Frame::RpcRequest { request_id, body } => self.rpc(request_id, body).await,
             Frame::OneWay { body } => return self.one_way(body).await,
-            Frame::UploadStream {
-                request_id,
-                meta,
-                body_bytes,
-            } => {
-                return self.upload(request_id, meta, body_bytes).await;
-            }
             Frame::ChunkFetchRequest(chunk) => self.chunk(chunk).await,
             Frame::StreamRequest(StreamId { name }) => self.stream(name).await,
             Frame::MergedBlockMetaRequest(request) => self.merged_meta(request).await,

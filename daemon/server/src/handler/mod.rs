@@ -11,9 +11,11 @@ mod finalize;
 mod hello;
 mod keys;
 mod lease;
+mod measure;
 mod merged;
 mod originals;
 mod push;
+mod refuse;
 mod register;
 mod remove;
 
@@ -25,7 +27,6 @@ use lodestone_model::{AppId, Code, Refusal};
 use lodestone_store::Wait;
 use lodestone_wire::extension as ext;
 use lodestone_wire::extension::push::PushBatch;
-use lodestone_wire::extension::status::Refused;
 use lodestone_wire::frame::MergedBlockMetaRequest;
 use lodestone_wire::spark::fetch::StreamHandle;
 use lodestone_wire::spark::push::PushBlockStream;
@@ -40,6 +41,8 @@ pub use at_once::{rpc_now, upload_now};
 use fetch::NotOpened;
 use keys::{check_incarnation, generation};
 pub use push::Upload;
+use refuse::{count_refusal, fail, refuse, upload_refusal};
+pub use refuse::{upload_without_room, without_room, without_stream};
 
 /// Up to this size, other answers than layouts need no memory of a pool: a connection has 64 in
 /// work.
@@ -181,6 +184,9 @@ pub fn rpc(call: &Call, body: &[u8]) -> Result<Answer, NoRoom> {
     let Some(&id) = body.first() else {
         return Ok(Answer::Failure("empty request".to_owned()));
     };
+    if let Err(refusal) = measure::check(body) {
+        return Ok(without_stream(call, body, &refusal));
+    }
     Ok(match id {
         ext::hello::Hello::ID => extension(call, body, hello::hello),
         ext::lease::RenewLease::ID => extension(call, body, lease::renew),
@@ -281,15 +287,6 @@ pub fn merged_meta(call: &Call, request: &MergedBlockMetaRequest) -> Result<(u32
     })
 }
 
-/// `id`: the message that announced the upload.
-fn upload_refusal(call: &Call, id: u8, refusal: &Refusal) -> Answer {
-    call.service.metrics.push_refused_total.inc();
-    match id {
-        PushBatch::ID => refuse(call, refusal),
-        _ => fail(call, refusal),
-    }
-}
-
 fn decode<M: Message>(body: &[u8]) -> Result<M, Refusal> {
     M::from_bytes(body).map_err(|error: DecodeError| Code::Malformed.because(error.to_string()))
 }
@@ -342,27 +339,6 @@ fn opened<M: Message>(
     Ok(Answer::Response(handle.to_bytes()))
 }
 
-/// Refuses a request for a stream.
-pub fn without_stream(call: &Call, body: &[u8], refusal: &Refusal) -> Answer {
-    match body.first() {
-        Some(&ext::fetch::FetchSegments::ID) => refuse(call, refusal),
-        _ => close_or_fail(call, refusal),
-    }
-}
-
-/// Refuses a request of Spark's for blocks that are nowhere else. Spark ends a task whose request
-/// is refused. If the connection breaks, Spark repeats the request three times, 5 s apart. (It
-/// reads originals in place of merged chunks that are refused.)
-fn close_or_fail(call: &Call, refusal: &Refusal) -> Answer {
-    match refusal.code {
-        Code::Overloaded => {
-            count_refusal(call, refusal);
-            Answer::Close
-        }
-        _ => fail(call, refusal),
-    }
-}
-
 fn answered_empty<M: Message>(
     call: &Call,
     body: &[u8],
@@ -372,28 +348,4 @@ fn answered_empty<M: Message>(
         Ok(()) => Answer::Response(Bytes::new()),
         Err(refusal) => fail(call, &refusal),
     }
-}
-
-fn refuse(call: &Call, refusal: &Refusal) -> Answer {
-    count_refusal(call, refusal);
-    let incarnation = call.service.incarnation();
-    Answer::Response(
-        Refused {
-            code: refusal.code,
-            incarnation,
-            detail: refusal.detail.clone(),
-        }
-        .to_bytes(),
-    )
-}
-
-fn fail(call: &Call, refusal: &Refusal) -> Answer {
-    count_refusal(call, refusal);
-    Answer::Failure(refusal.detail.clone())
-}
-
-fn count_refusal(call: &Call, refusal: &Refusal) {
-    call.service.metrics.requests_refused_total.inc();
-    let (connection, code) = (call.connection, refusal.code.name());
-    tracing::debug!(connection, code, detail = refusal.detail, "request refused");
 }

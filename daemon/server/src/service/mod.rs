@@ -20,6 +20,7 @@ use uploads::Uploads;
 
 pub mod body;
 pub mod lanes;
+pub mod line;
 pub mod pool;
 pub mod reports;
 pub mod shared_pool;

@@ -8,6 +8,7 @@ use std::sync::{Mutex, PoisonError};
 use lodestone_model::AppId;
 use lodestone_planted::{self as planted, Bug};
 
+use super::line::{Hurry, Line};
 use super::pool::{Pool, Reserved};
 
 /// One connection may hold a quarter of the memory.
@@ -19,7 +20,7 @@ const APPLICATIONS: usize = 64;
 /// The memory, and what each application may hold.
 #[derive(Debug)]
 pub struct SharedPool {
-    all: Pool,
+    all: Line,
     /// The share of an application.
     application_bytes: u64,
     of_applications: Mutex<HashMap<AppId, Pool>>,
@@ -34,7 +35,7 @@ impl SharedPool {
     /// A pool of this size, with this share for each application.
     pub fn with_share(bytes: u64, application_bytes: u64) -> Self {
         Self {
-            all: Pool::new(bytes),
+            all: Line::new(bytes),
             application_bytes,
             of_applications: Mutex::default(),
         }
@@ -48,6 +49,11 @@ impl SharedPool {
     /// Bytes that are reserved now.
     pub fn used_bytes(&self) -> u64 {
         self.all.used_bytes()
+    }
+
+    /// For a request that has got memory.
+    pub(crate) fn hurry(&self) -> Hurry {
+        self.all.hurry()
     }
 
     /// The share of a new connection.

@@ -15,6 +15,7 @@ mod hanging;
 mod hostile;
 mod leases;
 mod life;
+mod memory;
 mod overload;
 mod panics;
 mod process;

@@ -174,3 +174,69 @@ fn a_push_waits_for_no_large_request_that_is_not_complete() {
     drop(crowd);
     daemon.stop();
 }
+
+/// The frame has the list of segments, and takes 100,000 bytes.
+#[test]
+fn a_push_with_very_many_segments_waits_for_no_crowd_that_has_sent_a_part_of_its_own() {
+    const SEGMENTS: u32 = 5_000;
+    let daemon = Inside::with_memory(Environment::os(), MEMORY);
+    let key = daemon.key(1);
+    let mut honest = daemon.connect();
+    honest.register(&key, 1, SEGMENTS);
+    // Each of them gets all of the memory for such frames, or all that is lent, one after another.
+    let frame = Frame::UploadStream {
+        request_id: 1,
+        meta: vec![0; (7 << 19) - 1_000].into(),
+        body_bytes: 1,
+    };
+    let begin = &frame.to_bytes()[..20_000];
+    let crowd: Vec<_> = (0..40)
+        .map(|_| {
+            let mut client = daemon.connect();
+            client.socket.write_all(begin).unwrap();
+            client
+        })
+        .collect();
+    while daemon.service.uploads.used_bytes() < 4 * MIB {
+        thread::yield_now();
+    }
+    let began = Instant::now();
+    let parts: Vec<_> = (0..SEGMENTS).map(|reduce| (reduce, &b"x"[..])).collect();
+    let codes = honest.push(&key, 0, 1, &parts);
+    assert_eq!(codes, vec![Code::Ok; SEGMENTS as usize]);
+    assert!(began.elapsed() < WINDOW, "{:?}", began.elapsed());
+    drop(crowd);
+    daemon.stop();
+}
+
+/// Two applications may hold all of it.
+#[test]
+fn applications_that_stop_in_the_middle_of_pushes_make_way_for_the_push_of_another_one() {
+    let daemon = Inside::with_memory(Environment::os(), MEMORY);
+    // Nearly the share of an application.
+    let body = vec![7; 6_900 << 10];
+    let mut crowd = Vec::new();
+    for name in ["application_1", "application_2"] {
+        let mut key = daemon.key(1);
+        key.shuffle.app = AppId::new(name).unwrap();
+        daemon.connect().register(&key, 8, 1);
+        let (meta, body) = batch(&key, 0, 1, &[(0, &body)]);
+        for _ in 0..3 {
+            let mut client = daemon.connect();
+            client.begin_upload(&meta, &body, 20_000);
+            crowd.push(client);
+        }
+    }
+    while daemon.service.uploads.used_bytes() < 13 * MIB {
+        thread::yield_now();
+    }
+    let key = daemon.key(1);
+    let mut honest = daemon.connect();
+    honest.register(&key, 1, 1);
+    let began = Instant::now();
+    let codes = honest.push(&key, 0, 1, &[(0, &vec![8; LARGE])]);
+    assert_eq!(codes, [Code::Ok]);
+    assert!(began.elapsed() < WINDOW / 2, "{:?}", began.elapsed());
+    drop(crowd);
+    daemon.stop();
+}

@@ -30,10 +30,6 @@ const QUESTION: Duration = Duration::from_secs(15);
 /// The longest time for pushes and chunks, which wait for memory and threads.
 const DATA: Duration = Duration::from_secs(15);
 
-/// The longest time for a push whose list of segments is a large frame. The daemon may take such a
-/// frame after those of others, and waits 10 s for each that is not complete.
-const LARGE_FRAME: Duration = Duration::from_secs(600);
-
 /// Attempts at a request that the daemon refuses because it has no room.
 const REFUSALS: usize = 2_000;
 
@@ -213,7 +209,7 @@ async fn push_wide(session: &mut Session, round: usize, incarnation: i64) -> Wor
         })
         .collect();
     let request = batch_of(&key, Mode::Merge, (0, 0, true), &blocks);
-    push_batch(session, &request, &blocks, LARGE_FRAME).await
+    push_batch(session, &request, &blocks, DATA).await
 }
 
 /// Pushes a batch until each of its segments is there.
@@ -229,11 +225,16 @@ async fn push_batch(
         .for_each(|block| body.extend_from_slice(&block.bytes));
     for _ in 0..REFUSALS {
         let answer = session.ask(Asked::Push(request, &body), limit).await?;
-        let Ok(reply) = PushBatchReply::from_bytes(&answer) else {
-            return session.breach(format!(
-                "a batch was refused: {:?}",
-                Refused::from_bytes(&answer)
-            ));
+        let reply = match PushBatchReply::from_bytes(&answer) {
+            Ok(reply) => reply,
+            Err(_) => match Refused::from_bytes(&answer) {
+                // A long list of segments does not wait for long for the memory of its bytes.
+                Ok(refused) if refused.code == Code::Overloaded => {
+                    sleep(BACKOFF).await;
+                    continue;
+                }
+                refused => return session.breach(format!("a batch was refused: {refused:?}")),
+            },
         };
         let is_there = |code: &Code| matches!(code, Code::Ok | Code::Duplicate);
         if reply.codes.iter().all(is_there) {

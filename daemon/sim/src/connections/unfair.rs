@@ -38,7 +38,7 @@ const OWN_BYTES: usize = 200_000;
 pub(super) enum Kind {
     /// Announces a push, and sends a part of it or nothing.
     Announces,
-    /// Begins a large frame, and sends a byte now and then.
+    /// Begins a large frame, of an upload or of another request, and sends a byte now and then.
     Trickles,
     /// Asks, and does not read the answers.
     ReadsNoAnswer,
@@ -112,8 +112,16 @@ async fn announce(client: &mut Client, dice: &mut Dice) -> Result<(), Ended> {
 }
 
 async fn trickle(client: &Client, dice: &mut Dice) -> Result<(), Ended> {
-    let body = vec![0; 100_000 + dice.below(3_000_000)];
-    let frame = rpc(1, &body.into());
+    let content: Bytes = vec![0; 100_000 + dice.below(3_000_000)].into();
+    let frame = match dice.chance(50) {
+        true => rpc(1, &content),
+        false => Frame::UploadStream {
+            request_id: 1,
+            meta: content,
+            body_bytes: 1,
+        }
+        .to_bytes(),
+    };
     let (begin, rest) = frame.split_at(dice.below(60_000));
     client.send(begin).await?;
     for byte in rest {

@@ -9,6 +9,9 @@ use super::{
 };
 use crate::codec::{Field, FieldError, Problem, Reader};
 
+/// The type byte of an `UploadStream`.
+const UPLOAD: u8 = 10;
+
 /// Finds frames in the bytes of a connection.
 #[derive(Debug)]
 pub struct FrameDecoder {
@@ -42,6 +45,13 @@ impl FrameDecoder {
             return Err(FrameError::UnknownType(kind));
         }
         Ok(Some(length as usize))
+    }
+
+    /// Returns true if an `UploadStream` starts at the first byte, once its first nine bytes are
+    /// there.
+    pub fn is_upload(buffered: &[u8]) -> bool {
+        let prefix = buffered.first_chunk::<PREFIX_BYTES>();
+        prefix.is_some_and(|[.., kind]| *kind == UPLOAD)
     }
 
     /// Takes the next frame off the buffer, or leaves the buffer as it is when the frame is not
@@ -114,7 +124,7 @@ impl FrameDecoder {
                     body: rest(payload, input),
                 }
             }
-            10 => decode_upload(payload, input)?,
+            UPLOAD => decode_upload(payload, input)?,
             11 => Frame::MergedBlockMetaRequest(MergedBlockMetaRequest::get(input)?),
             12 => Frame::MergedBlockMetaSuccess {
                 request_id: input.field("request_id")?,

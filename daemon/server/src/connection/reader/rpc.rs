@@ -2,15 +2,20 @@
 //! Requests that get one answer.
 
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use bytes::Bytes;
 use lodestone_model::AppId;
 use tokio::time::timeout;
 
-use super::{Reader, answer_frame, at_once, carry_out, send};
-use crate::connection::CloseReason;
+use super::{READ_BYTES, Reader, answer_frame, at_once, carry_out, send};
+use crate::connection::{CloseReason, Hold};
 use crate::handler::{self, Answer, Call, NoRoom};
 use crate::service::pool::{Pool, Reserved};
+
+/// A long request holds memory for which others wait in line. So it waits no longer for that of its
+/// answer.
+const LONG_WAITS: Duration = Duration::from_secs(5);
 
 impl Reader {
     pub(super) async fn rpc(&mut self, request_id: i64, body: Bytes) {
@@ -23,15 +28,28 @@ impl Reader {
             }
             Err(reason) => return send(&self.outbound, Err(reason), hold),
         }
+        let body = match hold.memory.is_empty() {
+            true => self.kept(&body, &mut hold).await,
+            false => body,
+        };
         let (call, outbound) = (self.call.clone(), self.outbound.clone());
         let (answers, socket) = (self.answers.clone(), Arc::clone(&self.socket));
         tokio::spawn(async move {
             // The memory of the frame, which is free when the request is carried out.
             let frame = std::mem::take(&mut hold.memory);
             if let Some((app, bytes)) = handler::answer_memory(&call, &body) {
-                match socket.wait(answer_room(&call, app, &answers, bytes)).await {
-                    Some(reserved) => hold.memory = reserved,
-                    None => return,
+                let longest = match body.len() > READ_BYTES {
+                    true => LONG_WAITS,
+                    false => Duration::MAX,
+                };
+                let room = socket.wait(answer_room(&call, app, &answers, bytes));
+                match timeout(longest, room).await {
+                    Ok(Some(reserved)) => hold.memory = reserved,
+                    Ok(None) => return,
+                    Err(_) => {
+                        let answer = handler::without_room(&call, &body);
+                        return send(&outbound, answer_frame(request_id, answer), hold);
+                    }
                 }
             }
             let answer = rpc_with_room(call, body, frame).await;
@@ -42,6 +60,22 @@ impl Reader {
                 .for_each(|memory| memory.shrink_to(size));
             send(&outbound, answer, hold);
         });
+    }
+
+    /// Returns a request that has to wait, with memory of its own size: it would keep the buffer in
+    /// which it came, with room for others. The client's own part of the memory comes first, and is
+    /// all that it waits for: requests of others hold none of it.
+    async fn kept(&self, body: &[u8], hold: &mut Hold) -> Bytes {
+        let bytes = body.len() as u64;
+        let uploads = &self.call.service.uploads;
+        let free = self.own.try_reserve(bytes);
+        let free = free.or_else(|| uploads.try_request(bytes));
+        let memory = match free {
+            Some(memory) => memory,
+            None => self.socket.wait(self.own.reserve(bytes)).await,
+        };
+        hold.memory.push(memory);
+        Bytes::copy_from_slice(body)
     }
 }
 

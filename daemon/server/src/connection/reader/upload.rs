@@ -4,6 +4,8 @@
 use std::sync::Arc;
 
 use bytes::{BufMut, Bytes};
+use lodestone_model::AppId;
+use tokio::select;
 
 use super::{READ_BYTES, Reader, answer_frame, at_once, carry_out, is_passing, send};
 use crate::connection::CloseReason;
@@ -13,6 +15,7 @@ use crate::handler;
 use crate::metrics::stopwatch::Stopwatch;
 use crate::service::body::{PooledBody, memory_bytes};
 use crate::service::lanes::Kind;
+use crate::service::uploads::Incoming;
 
 /// So many bytes of an upload, or all, have come before memory is reserved for the rest. A client
 /// that only announces an upload gets none.
@@ -34,25 +37,33 @@ impl Reader {
             Err(answer) => {
                 drop(meta);
                 self.forget_frame();
+                self.pace = None;
                 self.discard(body_bytes).await?;
                 let hold = self.permit().await;
                 send(&outbound, answer_frame(request_id, answer), hold);
                 return Ok(());
             }
         };
-        // The frame's memory goes back first: a request that holds memory of a pool must not wait
-        // for more of it.
-        self.forget_frame();
-        // Until its first bytes have come, a connection is idle: it makes way for others.
+        // The list of segments is decoded, and takes as much.
+        let meta_bytes = meta.len();
+        drop(meta);
+        // Until its first bytes have come, a connection is idle: it makes way for others. A long
+        // list keeps its memory, and goes on, until there is memory for all.
         while self.buffer.len() < length.min(FIRST_BYTES) {
             self.more(READ_BYTES).await?;
         }
         let mut hold = self.permit().await;
-        let bytes = (memory_bytes(length) + meta.len()) as u64;
-        let uploads = &self.call.service.uploads;
-        let reserved = uploads.reserve(upload.app(), &self.uploads, bytes);
-        hold.memory = self.socket.wait(reserved).await;
-        self.pace = Some(Pace::begin());
+        let bytes = (memory_bytes(length) + meta_bytes) as u64;
+        let Some(incoming) = self.upload_room(upload.app(), bytes).await else {
+            let answer = handler::upload_without_room(&self.call, &upload);
+            drop((upload, std::mem::take(&mut hold.memory)));
+            self.pace = None;
+            self.discard(body_bytes).await?;
+            send(&outbound, answer_frame(request_id, answer), hold);
+            return Ok(());
+        };
+        hold.memory = incoming.reserved;
+        self.pace = Some(Pace::begin(incoming.hurry));
         let body = self.body(length).await?;
         self.pace = None;
         let before = match at_once(|| handler::upload_now(&self.now, &upload, &body))? {
@@ -79,6 +90,22 @@ impl Reader {
             send(&outbound, answer, hold);
         });
         Ok(())
+    }
+
+    /// Waits for the memory of an upload. A long list of segments has memory of its own, for which
+    /// others may wait too: `None` if that takes too long.
+    async fn upload_room(&mut self, app: &AppId, bytes: u64) -> Option<Incoming> {
+        let uploads = &self.call.service.uploads;
+        let room = self.socket.wait(uploads.reserve(app, &self.uploads, bytes));
+        let Some(pace) = &mut self.pace else {
+            return Some(room.await);
+        };
+        pace.begin_again();
+        select! {
+            biased;
+            incoming = room => Some(incoming),
+            () = pace.over() => None,
+        }
     }
 
     /// Reads an upload's body, straight into memory of its size.

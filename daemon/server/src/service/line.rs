@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Memory of requests whose bytes are still coming. Those that have no room wait in a line, first
+//! come, first served. Meanwhile each client that has memory must go on with its request, or lose
+//! its connection: however many clients announce requests and send no more of them, the line moves.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+use tokio::sync::{Mutex, watch};
+use tokio::time::timeout;
+
+use super::pool::{Pool, Reserved};
+
+/// The longest time that all those who wait need to get memory: half of the time after which a slow
+/// client loses its connection in any case. See [`Line::turnover`].
+const LONGEST_WAIT: Duration = Duration::from_secs(5);
+
+/// A client that sends as fast as its network is not silent for so long. A shorter time would end
+/// those too.
+const LEAST_TURNOVER: Duration = Duration::from_millis(20);
+
+/// The memory, and the line of those that wait for it.
+#[derive(Debug)]
+pub struct Line {
+    pool: Pool,
+    /// The first of the line has it, and the others wait for it.
+    first: Mutex<()>,
+    wanted: Wanted,
+    hurry: watch::Sender<Duration>,
+}
+
+/// Those that have memory of a line hear here that others wait for it: within this time they have
+/// to go on.
+pub type Hurry = watch::Receiver<Duration>;
+
+impl Line {
+    /// A line for memory of this size.
+    pub fn new(bytes: u64) -> Self {
+        Self {
+            pool: Pool::new(bytes),
+            first: Mutex::default(),
+            wanted: Wanted::default(),
+            hurry: watch::Sender::new(LONGEST_WAIT),
+        }
+    }
+
+    /// The size of the memory.
+    pub fn capacity_bytes(&self) -> u64 {
+        self.pool.capacity_bytes()
+    }
+
+    /// Bytes that are reserved now.
+    pub fn used_bytes(&self) -> u64 {
+        self.pool.used_bytes()
+    }
+
+    /// A pool that has this part of its size.
+    pub(crate) fn share(&self, part: u64) -> Pool {
+        self.pool.share(part)
+    }
+
+    /// For a request that has got memory.
+    pub(crate) fn hurry(&self) -> Hurry {
+        self.hurry.subscribe()
+    }
+
+    /// Takes memory that is free now, if nobody waits for it.
+    pub(crate) fn try_reserve(&self, bytes: u64) -> Option<Reserved> {
+        match self.wanted.now.load(Relaxed) {
+            0 => self.pool.try_reserve(bytes),
+            _ => None,
+        }
+    }
+
+    /// Waits for memory.
+    pub(crate) async fn reserve(&self, bytes: u64) -> Reserved {
+        if let Some(reserved) = self.try_reserve(bytes) {
+            return reserved;
+        }
+        let _want = self.wanted.want(bytes.min(self.capacity_bytes()));
+        let _first = self.first.lock().await;
+        let memory = self.pool.reserve(bytes);
+        tokio::pin!(memory);
+        loop {
+            let turnover = self.turnover();
+            self.hurry.send_replace(turnover);
+            if let Ok(reserved) = timeout(turnover, &mut memory).await {
+                return reserved;
+            }
+        }
+    }
+
+    /// How long those that have memory may take to go on. All of the memory changes hands in this
+    /// time, or is used. So the more is wanted, the shorter it is: the line gets through in about
+    /// [`LONGEST_WAIT`], and in at most twice as long if each wants more than half of the memory.
+    fn turnover(&self) -> Duration {
+        // In steps of a KiB, of which an `f64` counts any number.
+        let kib = |bytes: u64| (bytes >> 10).max(1) as f64;
+        let wanted = kib(self.wanted.most.load(Relaxed));
+        let all = kib(self.capacity_bytes());
+        let turnover = LONGEST_WAIT.mul_f64(all / (all + wanted));
+        turnover.max(LEAST_TURNOVER)
+    }
+}
+
+/// Bytes that all of the line want.
+#[derive(Debug, Default)]
+struct Wanted {
+    now: AtomicU64,
+    /// The most since nobody waited: those that came when the line was long are in time, too.
+    most: AtomicU64,
+}
+
+/// Bytes that are wanted, until this is dropped: also if nobody waits for them any more.
+struct Want<'a> {
+    of: &'a Wanted,
+    bytes: u64,
+}
+
+impl Wanted {
+    fn want(&self, bytes: u64) -> Want<'_> {
+        let now = self.now.fetch_add(bytes, Relaxed) + bytes;
+        self.most.fetch_max(now, Relaxed);
+        Want { of: self, bytes }
+    }
+}
+
+impl Drop for Want<'_> {
+    fn drop(&mut self) {
+        if self.of.now.fetch_sub(self.bytes, Relaxed) == self.bytes {
+            self.of.most.store(0, Relaxed);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::pending;
+    use std::sync::Arc;
+
+    use tokio::task::JoinSet;
+    use tokio::time::Instant;
+
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+
+    /// Takes all of the memory, and sends no more: returns when it is to make way.
+    async fn stall(line: Arc<Line>) {
+        let _memory = line.reserve(MIB).await;
+        let mut hurry = line.hurry();
+        hurry.changed().await.unwrap();
+        let turnover = *hurry.borrow();
+        let _ = timeout(turnover, pending::<()>()).await;
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_line_of_any_length_moves_within_its_time() {
+        for others in [1, 10, 100] {
+            let line = Arc::new(Line::new(MIB));
+            let mut stalling = JoinSet::new();
+            for _ in 0..others {
+                stalling.spawn(stall(Arc::clone(&line)));
+            }
+            tokio::task::yield_now().await;
+            let began = Instant::now();
+            let _last = line.reserve(MIB).await;
+            let waited = began.elapsed();
+            assert!(waited <= LONGEST_WAIT * 2, "{others} others: {waited:?}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn nobody_gets_memory_before_those_that_wait_for_it() {
+        let line = Arc::new(Line::new(MIB));
+        let held = line.try_reserve(MIB / 2).unwrap();
+        let waiting = tokio::spawn({
+            let line = Arc::clone(&line);
+            async move { line.reserve(MIB).await }
+        });
+        tokio::task::yield_now().await;
+        assert!(line.try_reserve(1024).is_none(), "half of it is free");
+        drop(held);
+        drop(waiting.await.unwrap());
+        assert!(line.try_reserve(MIB).is_some());
+    }
+}
