@@ -20,7 +20,7 @@ use crate::codec::{Problem, record};
 mod decode;
 mod encode;
 
-pub use decode::FrameDecoder;
+pub use decode::{BegunRequest, FrameDecoder, REQUEST_HEAD_BYTES};
 pub use encode::chunk_fetch_success_head;
 
 /// Bytes of the length field and the type byte.

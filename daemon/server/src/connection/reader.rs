@@ -30,6 +30,7 @@ const READ_BYTES: usize = 16 << 10;
 const MAX_NAME_BYTES: usize = 256;
 
 mod frame;
+mod removal;
 mod rpc;
 mod upload;
 

@@ -42,7 +42,8 @@ use fetch::NotOpened;
 use keys::{check_incarnation, generation};
 pub use push::Upload;
 use refuse::{count_refusal, fail, refuse, upload_refusal};
-pub use refuse::{upload_without_room, without_room, without_stream};
+pub use refuse::{malformed, upload_without_room, without_room, without_stream};
+pub use remove::{remove_some, removed};
 
 /// Up to this size, other answers than layouts need no memory of a pool: a connection has 64 in
 /// work.

@@ -35,6 +35,11 @@ pub fn upload_without_room(call: &Call, upload: &Upload) -> Answer {
     upload_refusal(call, id, &refusal)
 }
 
+/// Refuses a request of Spark's that makes no sense.
+pub fn malformed(call: &Call, detail: String) -> Answer {
+    fail(call, &Code::Malformed.because(detail))
+}
+
 fn is_extension(id: u8) -> bool {
     (ext::FIRST_ID..=ext::LAST_ID).contains(&id)
 }

@@ -2,11 +2,12 @@
 //! Remove: shuffles, applications, blocks of executors that are gone.
 
 use lodestone_model::{AppAttempt, GenerationId, Refusal, ShuffleKey};
+use lodestone_wire::Message;
 use lodestone_wire::extension::remove::EndApplication;
 use lodestone_wire::extension::status::Done;
 use lodestone_wire::spark::remove::{BlocksRemoved, RemoveBlocks, RemoveShuffleMerge};
 
-use super::Call;
+use super::{Answer, Call, fail};
 
 /// The number that means whichever generation is current.
 const ALL_GENERATIONS: GenerationId = GenerationId(-1);
@@ -44,4 +45,15 @@ pub(super) fn blocks(call: &Call, message: RemoveBlocks) -> Result<BlocksRemoved
     let store = &call.service.store;
     let count = store.remove_blocks(&message.app, &message.exec_id, &message.block_ids)?;
     Ok(BlocksRemoved { count })
+}
+
+/// Removes some of the blocks of a request, and counts them. An error is the answer.
+pub fn remove_some(call: &Call, some: RemoveBlocks) -> Result<u32, Answer> {
+    let removed = blocks(call, some).map(|removed| removed.count);
+    removed.map_err(|refusal| fail(call, &refusal))
+}
+
+/// The answer to a request whose blocks were removed.
+pub fn removed(count: u32) -> Answer {
+    Answer::Response(BlocksRemoved { count }.to_bytes())
 }

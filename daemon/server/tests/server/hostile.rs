@@ -136,7 +136,16 @@ fn malformed_frames_end_their_connection_with_a_logged_reason() {
         (with_prefix(-1, 3), "frame length -1 is below"),
         (with_prefix(8, 3), "frame length 8 is below"),
         (
-            with_prefix((8 << 20) + 1, 3),
+            // Only a removal of blocks may be longer: the type of the message says what it is.
+            [with_prefix((8 << 20) + 1, 3), vec![0; 13]].concat(),
+            "is over the limit of 8388608",
+        ),
+        (
+            with_prefix((8 << 20) + 1, 10),
+            "is over the limit of 8388608",
+        ),
+        (
+            [with_prefix((64 << 20) + 1, 3), vec![7; 13]].concat(),
             "is over the limit of 8388608",
         ),
         (with_prefix(i64::MAX, 3), "is over the limit of 8388608"),

@@ -330,3 +330,38 @@ fn executors_get_the_directories_of_files() {
         client_name,
     });
 }
+
+#[test]
+fn the_blocks_of_an_executor_with_a_hundred_thousand_maps_are_removed_in_one_request() {
+    let daemon = Daemon::start(&["--memory", "16MiB", "--log-level", "warn"]);
+    let executor = tempfile::tempdir().unwrap();
+    let mut client = Client::connect(&daemon);
+    register(&mut client, executor.path());
+    let outputs = [0, 50_000, 99_999];
+    for map in outputs {
+        write_map_output(executor.path(), map, &[b"block"]);
+    }
+    let of = |map| {
+        let kinds = ["data", "index", "checksum.CRC32C"];
+        kinds.map(|kind| format!("shuffle_3_{map}_0.{kind}"))
+    };
+    let names = |exec: &str| RemoveBlocks {
+        app: app(),
+        exec_id: exec.to_owned(),
+        block_ids: (0..100_000).flat_map(of).collect(),
+    };
+    assert!(names("1").to_bytes().len() > 8 << 20);
+    let refused = client.failure(&names("2"));
+    assert_eq!(
+        refused,
+        "Executor is not registered (appId=app-1, execId=2)"
+    );
+    let removed: BlocksRemoved = client.ask(&names("1"));
+    assert_eq!(removed.count as usize, outputs.len() * 3);
+    for name in outputs.into_iter().flat_map(of) {
+        assert!(!path_of(executor.path(), &name).exists(), "{name}");
+    }
+    // Spark has one connection for all requests.
+    let again: BlocksRemoved = client.ask(&names("1"));
+    assert_eq!(again.count, 0);
+}

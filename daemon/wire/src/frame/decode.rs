@@ -9,8 +9,21 @@ use super::{
 };
 use crate::codec::{Field, FieldError, Problem, Reader};
 
-/// The type byte of an `UploadStream`.
+/// The type bytes of an `RpcRequest` and of an `UploadStream`.
+const REQUEST: u8 = 3;
 const UPLOAD: u8 = 10;
+
+/// Bytes of an `RpcRequest` before its body: prefix, request id, size of the body.
+pub const REQUEST_HEAD_BYTES: usize = PREFIX_BYTES + 8 + 4;
+
+/// An `RpcRequest` of which not all has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BegunRequest {
+    /// Length of the frame.
+    pub frame_bytes: u64,
+    /// The id of the request, and the type id of its message, if they have come.
+    pub ids: Option<(i64, u8)>,
+}
 
 /// Finds frames in the bytes of a connection.
 #[derive(Debug)]
@@ -45,6 +58,22 @@ impl FrameDecoder {
             return Err(FrameError::UnknownType(kind));
         }
         Ok(Some(length as usize))
+    }
+
+    /// Returns what is known of the `RpcRequest` that starts at the first byte; `None` if another
+    /// frame does, or the first nine bytes are not there.
+    pub fn begun_request(buffered: &[u8]) -> Option<BegunRequest> {
+        let (prefix, rest) = buffered.split_first_chunk::<PREFIX_BYTES>()?;
+        let [length @ .., kind] = *prefix;
+        let frame_bytes = u64::try_from(i64::from_be_bytes(length)).ok()?;
+        let ids = || {
+            let id = i64::from_be_bytes(*rest.first_chunk()?);
+            Some((id, *buffered.get(REQUEST_HEAD_BYTES)?))
+        };
+        (kind == REQUEST).then(|| BegunRequest {
+            frame_bytes,
+            ids: ids(),
+        })
     }
 
     /// Returns true if an `UploadStream` starts at the first byte, once its first nine bytes are
@@ -98,7 +127,7 @@ impl FrameDecoder {
                 body: rest(payload, input),
             },
             2 => Frame::ChunkFetchFailure(ChunkFailure::get(input)?),
-            3 => {
+            REQUEST => {
                 let request_id = input.field("request_id")?;
                 let _ignored: i32 = input.field("body_size")?;
                 Frame::RpcRequest {

@@ -9,6 +9,7 @@ use lodestone_wire::{Frame, FrameDecoder};
 use tokio::select;
 use tokio::time::timeout;
 
+use super::removal::Removal;
 use super::{READ_BYTES, Reader, is_passing};
 use crate::connection::pace::Pace;
 use crate::connection::socket::{Socket, readable};
@@ -25,6 +26,20 @@ const SWELLING: u64 = 4;
 impl Reader {
     pub(super) async fn next_frame(&mut self) -> Result<Frame, CloseReason> {
         loop {
+            match Removal::of(&self.buffer) {
+                Some(Removal::Is {
+                    request_id,
+                    frame_bytes,
+                }) => {
+                    self.remove_blocks(request_id, frame_bytes).await?;
+                    continue;
+                }
+                Some(Removal::Perhaps) => {
+                    self.fill(READ_BYTES).await?;
+                    continue;
+                }
+                None => {}
+            }
             if let Some(frame) = self.decoder.next(&mut self.buffer)? {
                 if self.frame.is_some() {
                     // What comes behind a large frame must not keep its memory.

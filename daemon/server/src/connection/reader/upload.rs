@@ -133,8 +133,8 @@ impl Reader {
         }
     }
 
-    /// Reads an upload's body and forgets it.
-    async fn discard(&mut self, body_bytes: u64) -> Result<(), CloseReason> {
+    /// Reads so many bytes and forgets them.
+    pub(super) async fn discard(&mut self, body_bytes: u64) -> Result<(), CloseReason> {
         let mut missing = body_bytes;
         loop {
             let here = (self.buffer.len() as u64).min(missing);
