@@ -15,7 +15,8 @@ use super::extents::FileRange;
 use super::partition::{Inner, Partition, Phase};
 use super::tail::Tail;
 use crate::resource::Resources;
-use crate::resource::disk::DiskIndex;
+use crate::resource::disk::{DiskIndex, code_of};
+use crate::resource::file_path::FilePath;
 use crate::resource::home::{DataFile, Home};
 use crate::resource::timed_mutex::TimedGuard;
 
@@ -230,6 +231,7 @@ impl Partition {
         length: u64,
     ) -> Result<DataFile, Code> {
         let Home::Ours { num_maps, .. } = self.home() else {
+            self.check_reserve(resources)?;
             return Ok(DataFile::Own(0));
         };
         let (disks, environment) = (&resources.disks, &resources.environment);
@@ -256,6 +258,24 @@ impl Partition {
             // The file is on a bad disk: the rest goes to another one.
             _ => DataFile::Shared(disk),
         })
+    }
+
+    /// Refuses a write to a disk of executors that has only the reserve left. What is known of the
+    /// daemon's own disks says nothing of this one, so it is asked.
+    fn check_reserve(&self, resources: &Resources) -> Result<(), Code> {
+        let FilePath::Foreign(path) = self.home().path(resources, DataFile::Own(0), self.reduce())
+        else {
+            return Ok(());
+        };
+        let clock = resources.environment.clock.as_ref();
+        let asking = resources.disks.flow(None).begin(clock);
+        let _asking = asking.map_err(|error| code_of(&error))?;
+        // A disk that does not say how much it has is not judged.
+        let space = resources.fs().space(&path.base).unwrap_or_default();
+        match resources.disks.keeps(&path.base, space) {
+            true => Err(Code::DiskFull),
+            false => Ok(()),
+        }
     }
 
     /// Records the position of the next bytes of the partition.

@@ -59,6 +59,8 @@ pub(crate) struct Disks {
     /// The directories that Spark's executors name, which may be on any disk.
     others: Flow,
     reserve: Reserve,
+    /// The lack of room in directories of executors was logged.
+    others_are_known_to_be_low: AtomicBool,
     /// Steps of writes to all of them: these show progress.
     steps: AtomicU64,
     /// Writes may use the reserve: their data would be lost otherwise.
@@ -82,6 +84,7 @@ impl Disks {
             disks: roots.into_iter().map(disk).collect(),
             others: Flow::new(count),
             reserve,
+            others_are_known_to_be_low: false.into(),
             steps: 0.into(),
             reserve_is_open: false.into(),
         }
@@ -237,6 +240,16 @@ impl Disks {
             }
         }
         is_low && !self.reserve_is_open.load(Relaxed)
+    }
+
+    /// True if a directory of executors is on a disk that has only the reserve left.
+    pub(crate) fn keeps(&self, dir: &Path, space: Space) -> bool {
+        let is_low = self.reserve.is_reached(space);
+        if is_low && !self.others_are_known_to_be_low.swap(true, Relaxed) {
+            let (dir, free) = (dir.display(), space.free);
+            tracing::warn!(%dir, free, "this disk of executors gets no merged data: see `reserve`");
+        }
+        is_low
     }
 
     /// Ok if a disk takes writes, as far as is known: no disk is asked.

@@ -307,6 +307,42 @@ fn a_block_that_a_full_disk_does_not_take_is_refused_with_that_reason() {
 }
 
 #[test]
+fn blocks_that_spark_pushes_leave_the_reserve_of_executors_disks_to_their_tasks() {
+    const DISK_BYTES: u64 = 20 * MIB;
+    const KEPT: u64 = 8 * MIB;
+    let world = with_executor(World::with_reserve(1 << 30, Reserve::Bytes(KEPT)));
+    for dir in ["/data0", "/data1"] {
+        world.fs.set_capacity(Path::new(dir), DISK_BYTES);
+    }
+    let push = |map, bytes| {
+        let block = Bytes::from(payload(map, 3, bytes));
+        let store = &world.store;
+        store.push_block(&key(), MapIndex(map), ReduceId(3), &block)
+    };
+    let large = |map| push(map, MIB as usize);
+    let taken = (0..).take_while(|map| large(*map) == Ok(Code::Ok)).count() as u32;
+    let refusal = large(taken).unwrap_err();
+    assert_eq!(refusal.code, Code::DiskFull);
+    let text = format!("shufflePush_7_0_{taken}_3 was not merged: DiskFull");
+    assert_eq!(refusal.detail, text);
+    let written = |world: &World| merged_file(world, "data").unwrap().len() as u64;
+    assert!(
+        written(&world) <= DISK_BYTES - KEPT + MIB,
+        "{} bytes",
+        written(&world)
+    );
+    // Another one has memory for it, but no disk: its original is read.
+    assert_eq!(push(taken + 1, 100), Ok(Code::Ok));
+    (0..9).for_each(|_| assert!(large(taken).is_err(), "it is refused each time"));
+    world.fs.set_capacity(Path::new("/data0"), 2 * DISK_BYTES);
+    world.fs.set_capacity(Path::new("/data1"), 2 * DISK_BYTES);
+    assert_eq!(large(taken), Ok(Code::Ok), "there is room again");
+    let statuses = world.store.merge_statuses(&key()).unwrap();
+    assert_eq!(statuses[0].maps, (0..=taken).collect());
+    assert_eq!(statuses[0].bytes, written(&world));
+}
+
+#[test]
 fn blocks_that_spark_pushes_go_to_the_file_before_finalize_has_to_wait() {
     let world = with_executor(World::with(1, 64 * MIB));
     let push = |map| {
