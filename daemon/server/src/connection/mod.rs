@@ -224,3 +224,27 @@ pub async fn run(
     room.end();
     reason
 }
+
+#[cfg(test)]
+mod tests {
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn the_system_gives_up_a_host_that_vanished_after_two_minutes() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (_client, accepted) = tokio::join!(TcpStream::connect(address), listener.accept());
+        let (socket, _) = accepted.unwrap();
+        configure(&socket).unwrap();
+        // As the system has them.
+        assert!(sockopt::socket_keepalive(&socket).unwrap());
+        let idle = sockopt::tcp_keepidle(&socket).unwrap();
+        let interval = sockopt::tcp_keepintvl(&socket).unwrap();
+        let looks = sockopt::tcp_keepcnt(&socket).unwrap();
+        assert_eq!(idle + interval * looks, Duration::from_secs(120));
+        let unacknowledged = sockopt::tcp_user_timeout(&socket).unwrap();
+        assert_eq!(unacknowledged, 120_000);
+    }
+}

@@ -2,9 +2,10 @@
 //! Many clients at once, slow ones among them.
 
 use std::io::Write;
-use std::net::Shutdown;
+use std::net::{Shutdown, SocketAddr};
+use std::time::Duration;
 
-use crate::support::client::{batch, commit_of, hello, key};
+use crate::support::client::{batch, commit_of, hello, key, read};
 use crate::support::{Client, Daemon};
 use lodestone_model::ReduceId;
 use lodestone_wire::extension::fetch::SegmentLayout;
@@ -82,6 +83,59 @@ fn a_connection_over_the_limit_is_closed_if_all_others_are_in_use_and_these_go_o
         let _: Done = client.ask(&commit_of(&[meta]));
     }
     assert_eq!(busy[0].partition(&key, 0).len(), 2);
+}
+
+/// Each connection takes one, and a chunk of a file another one.
+#[test]
+fn a_daemon_without_descriptors_goes_on_with_its_clients_and_takes_others_when_it_has_some() {
+    let daemon = Daemon::start(&[]);
+    let key = key(&daemon, 1);
+    let mut honest = Client::connect(&daemon);
+    honest.register(&key, 8, 1);
+    daemon.limit_descriptors(8);
+    // The system takes connections for the daemon, which does not accept all of them.
+    let crowd: Vec<_> = (0..16).map(|_| Client::connect(&daemon)).collect();
+    daemon.logged("accept failed");
+    for map in 0..8 {
+        honest.output(&key, map, 1, &[(0, b"pushed meanwhile")]);
+    }
+    assert_eq!(honest.partition(&key, 0).len(), 8);
+    let mut late = Client::connect(&daemon);
+    let asked = late.send_rpc(&hello());
+    late.assert_silent_for(Duration::from_millis(300));
+    drop(crowd);
+    let reply: HelloReply = read(&late.answer_to(asked));
+    assert_eq!(reply.incarnation, key.incarnation);
+    honest.output(&key, 0, 2, &[(0, b"afterwards")]);
+}
+
+/// When the system asks the other end of a connection of this daemon whether it is still there: a
+/// host that vanished does not answer. `None`: never, on its own.
+fn keepalive(daemon: &Daemon, client: &Client) -> Option<Duration> {
+    let port = |address: SocketAddr| format!(":{:04X}", address.port());
+    let ours = port(daemon.address().parse().unwrap());
+    let theirs = port(client.socket.local_addr().unwrap());
+    let sockets = std::fs::read_to_string("/proc/net/tcp").unwrap();
+    let timer = sockets.lines().find_map(|line| {
+        let columns: Vec<_> = line.split_whitespace().collect();
+        let is_it = columns[1].ends_with(&ours) && columns[2].ends_with(&theirs);
+        is_it.then(|| columns[5].to_owned())
+    });
+    // The kind of the timer, and hundredths of a second in hexadecimal digits.
+    let timer = timer.expect("the daemon's end of the connection");
+    let (kind, hundredths) = timer.split_once(':').unwrap();
+    let left = u64::from_str_radix(hundredths, 16).unwrap();
+    (kind == "02").then(|| Duration::from_millis(10 * left))
+}
+
+#[test]
+fn a_host_that_vanished_is_looked_for_within_a_minute_also_if_clients_may_be_idle_for_ever() {
+    for daemon in [Daemon::start(&[]), Daemon::start(&["--idle-exit", "1h"])] {
+        let mut client = Client::connect(&daemon);
+        let _: HelloReply = client.ask(&hello());
+        let looks = keepalive(&daemon, &client).expect("half-open connections stay");
+        assert!(looks <= Duration::from_secs(60), "{looks:?}");
+    }
 }
 
 #[test]

@@ -8,7 +8,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, kill_process, prlimit};
 use tempfile::TempDir;
 
 /// How long anything may take before a test gives up.
@@ -164,6 +164,17 @@ impl Daemon {
             }
         }
         self.child.wait().unwrap()
+    }
+
+    /// Lets the daemon open so many more descriptors than it has now.
+    pub(crate) fn limit_descriptors(&self, more: u64) {
+        let open = std::fs::read_dir(format!("/proc/{}/fd", self.child.id()));
+        let limit = Rlimit {
+            current: Some(open.unwrap().count() as u64 + more),
+            maximum: getrlimit(Resource::Nofile).maximum,
+        };
+        let pid = Some(Pid::from_child(&self.child));
+        prlimit(pid, Resource::Nofile, limit).unwrap();
     }
 
     /// Memory that the process has in use now: its pages are counted one by one, and swapped pages
