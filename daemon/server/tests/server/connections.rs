@@ -122,7 +122,7 @@ fn keepalive(daemon: &Daemon, client: &Client) -> Option<Duration> {
         is_it.then(|| columns[5].to_owned())
     });
     // The kind of the timer, and hundredths of a second in hexadecimal digits.
-    let timer = timer.expect("the daemon's end of the connection");
+    let timer = timer.unwrap();
     let (kind, hundredths) = timer.split_once(':').unwrap();
     let left = u64::from_str_radix(hundredths, 16).unwrap();
     (kind == "02").then(|| Duration::from_millis(10 * left))
