@@ -67,8 +67,6 @@ pub enum Bug {
     PartOfChunkRepeated,
     /// No connection makes way for a new one.
     NoWayMade,
-    /// An application may have all of the memory for layouts, and for large uploads.
-    MemoryUnshared,
     /// Calls that use memory only wait for disks.
     ControlsWaitForDisks,
 }

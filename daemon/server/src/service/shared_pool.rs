@@ -6,7 +6,6 @@ use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
 use lodestone_model::AppId;
-use lodestone_planted::{self as planted, Bug};
 
 use super::line::{Hurry, Line};
 use super::pool::{Pool, Reserved};
@@ -87,10 +86,7 @@ impl SharedPool {
         bytes: u64,
     ) -> Vec<Reserved> {
         let of_connection = connection.reserve(bytes).await;
-        let of_application = match planted::is(Bug::MemoryUnshared) {
-            true => Pool::new(bytes).reserve(bytes).await,
-            false => self.of_application(app).reserve(bytes).await,
-        };
+        let of_application = self.of_application(app).reserve(bytes).await;
         let all = self.all.reserve(bytes).await;
         vec![all, of_application, of_connection]
     }
@@ -121,6 +117,10 @@ impl SharedPool {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use tokio::time::timeout;
+
     use super::*;
 
     const KIB: u64 = 1024;
@@ -145,5 +145,25 @@ mod tests {
         drop(held);
         assert_eq!(pool.used_bytes(), 0);
         assert!(of_one(2).is_some());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_application_that_wants_more_than_its_share_waits_and_another_one_does_not() {
+        let pool = SharedPool::new(80 * KIB);
+        let (one, other) = (AppId::new("one").unwrap(), AppId::new("other").unwrap());
+        let connections: Vec<Pool> = (0..5).map(|_| pool.share()).collect();
+        let reserve = |app, connection: usize| {
+            let reserving = pool.reserve(app, &connections[connection], 20 * KIB);
+            timeout(Duration::from_secs(1), reserving)
+        };
+        let _held = [
+            reserve(&one, 0).await.unwrap(),
+            reserve(&one, 1).await.unwrap(),
+        ];
+        assert!(reserve(&one, 2).await.is_err(), "more than its share");
+        let _more = [
+            reserve(&other, 3).await.unwrap(),
+            reserve(&other, 4).await.unwrap(),
+        ];
     }
 }
