@@ -169,12 +169,17 @@ impl Burst {
     fn send_open(&mut self, most: u64) -> Result<u64, CloseReason> {
         let metrics = &self.service.metrics;
         let sent = self.sending.send(&*self.socket, most, |chunk| {
-            if let Some(length) = chunk.length {
-                metrics.fetch_chunks_total.inc();
-                metrics.fetch_bytes_total.inc_by(length);
-                metrics
-                    .fetch_seconds
-                    .observe(chunk.wanted.stopwatch.seconds());
+            match chunk.length {
+                Some(length) => {
+                    let seconds = chunk.wanted.stopwatch.seconds();
+                    metrics.fetch_chunks_total.inc();
+                    metrics.fetch_bytes_total.inc_by(length);
+                    metrics.fetch_seconds.observe(seconds);
+                }
+                // Not when it is opened: it may be opened again.
+                None => {
+                    metrics.fetch_failures_total.inc();
+                }
             }
         });
         sent.inspect_err(|reason| {
@@ -212,14 +217,12 @@ impl Burst {
         let Some(wanted) = wanted else {
             return Ok(false);
         };
+        // What is open does not wait for the lock of the next one, nor for its descriptor.
+        let wait = match self.sending.is_empty() {
+            true => wait,
+            false => Wait::Never,
+        };
         match opened(wait, places, &wanted.job, &self.service) {
-            // Perhaps there is a descriptor for it when those before it are sent.
-            Opened::Here(Err(refusal), _)
-                if refusal.code == Code::Overloaded && !self.sending.is_empty() =>
-            {
-                self.waiting.push_front(wanted);
-                Ok(false)
-            }
             Opened::Here(opened, places) => {
                 self.begin(wanted, opened, places)?;
                 Ok(true)
@@ -249,9 +252,9 @@ impl Burst {
                 self.sending.add(chunk, std::iter::once(head).chain(parts));
             }
             Err(refusal) => {
-                self.service.metrics.fetch_failures_total.inc();
                 tracing::debug!(%refusal, "chunk not sent");
                 if refusal.code == Code::Overloaded && wanted.job.is_sparks_own() {
+                    self.service.metrics.fetch_failures_total.inc();
                     return Err(CloseReason::Overloaded);
                 }
                 let answer = Part::Memory(failure(&wanted.head, &refusal));

@@ -139,17 +139,10 @@ impl Sending {
         }
     }
 
-    /// Closes the files of all chunks that have not begun, and returns these, and those behind
-    /// them. A client that takes its bytes slowly must not hold a descriptor for each chunk.
+    /// Closes all chunks that have not begun, and returns these. A client that takes its bytes
+    /// slowly must not hold a descriptor, or a part of a tail, for each chunk.
     pub(super) fn close_unbegun(&mut self) -> Vec<Wanted> {
-        let unbegun = self.chunks.iter().skip(1);
-        let Some(kept) = unbegun
-            .map(|chunk| chunk.places.len())
-            .position(|places| places > 0)
-        else {
-            return Vec::new();
-        };
-        let closed = self.chunks.split_off(1 + kept);
+        let closed = self.chunks.split_off(self.chunks.len().min(1));
         let pieces: usize = closed.iter().map(|chunk| chunk.pieces).sum();
         let dropped = self.pieces.split_off(self.pieces.len() - pieces);
         self.bytes -= dropped.iter().map(Part::length).sum::<u64>();
@@ -302,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn chunks_in_memory_stay_open_until_the_first_one_in_a_file() {
+    fn a_client_that_takes_blocks_slowly_holds_the_memory_of_one_chunk() {
         let mut sending = Sending::default();
         for (wanted, places) in wanted(4).into_iter().zip([vec![], vec![], vec![0], vec![]]) {
             let chunk = OpenChunk::new(wanted, places, Some(4));
@@ -311,8 +304,8 @@ mod tests {
         }
         assert_eq!(sending.places(), [0]);
         let closed = sending.close_unbegun();
-        assert_eq!(closed.iter().map(index).collect::<Vec<_>>(), [2, 3]);
-        assert!(sending.places().is_empty());
+        assert_eq!(closed.iter().map(index).collect::<Vec<_>>(), [1, 2, 3]);
+        assert_eq!((sending.chunks.len(), sending.bytes), (1, 9));
         assert!(sending.close_unbegun().is_empty());
     }
 }

@@ -45,8 +45,8 @@ use refuse::{count_refusal, fail, refuse, upload_refusal};
 pub use refuse::{malformed, upload_without_room, without_room, without_stream};
 pub use remove::{remove_some, removed};
 
-/// Up to this size, other answers than layouts need no memory of a pool: a connection has 64 in
-/// work.
+/// Up to this size, answers that are made at once, and others than layouts, need no memory of a
+/// pool: a connection has 64 in work.
 const SMALL_ANSWER_BYTES: u64 = 16 << 10;
 
 /// A longer question is not looked at on the thread that reads it.

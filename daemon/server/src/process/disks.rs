@@ -41,7 +41,25 @@ impl DiskWatch {
                 .spawn(look)?;
             Ok(stop)
         };
-        let stops: io::Result<_> = (0..=executors).map(start).collect();
-        Ok(Self { _stops: stops? })
+        let stops: io::Result<Vec<_>> = (0..=executors).map(start).collect();
+        let mut stops = stops?;
+        stops.push(close_map_files(service)?);
+        Ok(Self { _stops: stops })
     }
+}
+
+/// Closes map outputs that stay open. A thread of its own: the space of removed files must not stay
+/// in use because a directory of another disk hangs.
+fn close_map_files(service: &Arc<Service>) -> io::Result<SyncSender<()>> {
+    let (stop, stopped) = mpsc::sync_channel(0);
+    let service = Arc::clone(service);
+    let close = move || {
+        while stopped.recv_timeout(LOOK_EVERY) == Err(RecvTimeoutError::Timeout) {
+            service.store.close_map_files();
+        }
+    };
+    thread::Builder::new()
+        .name("map-files".to_owned())
+        .spawn(close)?;
+    Ok(stop)
 }

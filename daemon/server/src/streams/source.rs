@@ -62,8 +62,9 @@ impl Job {
 
     /// Opens the item, if its bytes are in memory or at one of these places.
     pub fn open_at(&self, wait: Wait, places: &[usize], store: &Store) -> Opened {
-        if wait == Wait::Never && self.is_in_foreign_file() {
-            return Opened::Elsewhere(vec![usize::from(store.disk_count())]);
+        let foreign = usize::from(store.disk_count());
+        if wait == Wait::Never && self.is_in_foreign_file() && !places.contains(&foreign) {
+            return Opened::Elsewhere(vec![foreign]);
         }
         let found = self.find(wait, store);
         let needed = found

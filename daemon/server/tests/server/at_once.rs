@@ -11,7 +11,7 @@ use crate::support::client::ALL_MAPS;
 use crate::support::inside::Inside;
 
 #[test]
-fn a_layout_of_a_small_partition_is_made_at_once_and_a_long_one_holds_up_no_other_connection() {
+fn a_layout_of_a_small_partition_is_made_at_once_and_a_long_one_and_a_long_one_is_not() {
     let daemon = Inside::start(Environment::os());
     let key = daemon.key(1);
     let mut client = daemon.connect();

@@ -22,9 +22,17 @@ const STRICT: ResolveFlags = ResolveFlags::BENEATH
     .union(ResolveFlags::NO_MAGICLINKS)
     .union(ResolveFlags::NO_XDEV);
 
-/// Filesystems whose files other hosts or programs remove unseen: NFS, SMB 1 and 2, FUSE. NFS also
-/// gives a file that is open another name in place of its removal.
-const UNSEEN: [u64; 4] = [0x6969, 0xff53_4d42, 0xfe53_4d42, 0x6573_5546];
+/// Filesystems whose files only this host removes: ext, XFS, Btrfs, tmpfs, ZFS, F2FS, overlays of
+/// containers. On others, files may be removed unseen, or get another name in place of a removal.
+const OF_THIS_HOST: [u64; 7] = [
+    0xef53,
+    0x5846_5342,
+    0x9123_683e,
+    0x0102_1994,
+    0x2fc1_2fc1,
+    0xf2f5_2010,
+    0x794c_7630,
+];
 
 const DIRECTORY: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 
@@ -51,7 +59,7 @@ impl OsDir {
         };
         let owner = fstat(&fd)?.st_uid;
         let shows_removals =
-            fstatfs(&fd).is_ok_and(|found| !UNSEEN.contains(&(found.f_type as u64)));
+            fstatfs(&fd).is_ok_and(|found| OF_THIS_HOST.contains(&(found.f_type as u64)));
         Ok(Self {
             fd,
             owner,

@@ -62,21 +62,25 @@ impl Store {
         self.process_number
     }
 
+    /// Closes the map outputs that stay open: removed ones keep their space until then. May block
+    /// as long as a disk hangs. Call every second.
+    pub fn close_map_files(&self) {
+        self.resources.map_files.close();
+    }
+
     /// Looks after all places: see [`Store::look_after`].
     pub fn look_after_all(&self) {
+        self.close_map_files();
         (0..=self.disk_count()).for_each(|place| self.look_after(place));
     }
 
     /// Looks after one place. It asks the disk of a data directory how much room it has, and probes
     /// a disk that is out of use: drivers use the service again when the disk works. Then it
     /// deletes the files there that nobody needs any more. The last place has the directories of
-    /// executors, and the files there that stay open are closed. Blocks as long as the disk hangs.
+    /// executors. Blocks as long as the disk hangs.
     pub fn look_after(&self, place: u16) {
         let resources = &self.resources;
         resources.disks.look_at(place, &resources.environment);
-        if usize::from(place) == resources.disks.len() {
-            resources.map_files.close();
-        }
         resources.trash.empty(usize::from(place), resources);
     }
 
