@@ -18,12 +18,18 @@ pub const WINDOW: Duration = Duration::from_secs(10);
 /// So many bytes must have come by then: 64 KiB a second.
 pub const LEAST_BYTES: usize = 10 * (64 << 10);
 
+/// A client that has sent something may be silent for so long, however many others wait: its JVM
+/// collects garbage, or a packet is sent again.
+const LEAST_SILENCE: Duration = Duration::from_millis(500);
+
 #[derive(Debug)]
 pub(super) struct Pace {
     end: Instant,
     /// The length of this window.
     window: Duration,
     bytes: usize,
+    /// Something came since the request has its memory.
+    went_on: bool,
     hurry: Hurry,
 }
 
@@ -34,6 +40,7 @@ impl Pace {
             end: clock::now() + WINDOW,
             window: WINDOW,
             bytes: 0,
+            went_on: false,
             hurry,
         }
     }
@@ -46,6 +53,12 @@ impl Pace {
     /// Counts bytes that came.
     pub(super) fn came(&mut self, bytes: usize) {
         self.bytes += bytes;
+        self.went_on |= bytes > 0;
+    }
+
+    /// True while others wait for the memory.
+    pub(super) fn is_hurried(&self) -> bool {
+        self.window != WINDOW
     }
 
     /// Returns when the client is to be judged. Bytes that are there by then are read first, also
@@ -62,6 +75,10 @@ impl Pace {
 
     /// Others wait for the memory: a shorter window begins, unless the client is in one already.
     fn hurry_up(&mut self, turnover: Duration) {
+        let turnover = match self.went_on {
+            true => turnover.max(LEAST_SILENCE),
+            false => turnover,
+        };
         let end = clock::now() + turnover;
         if self.window == WINDOW && end < self.end {
             (self.end, self.window, self.bytes) = (end, turnover, 0);
@@ -115,10 +132,10 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_client_is_judged_early_while_others_wait_by_what_comes_meanwhile() {
-        let turnover = WINDOW / 100;
+        let turnover = WINDOW / 10;
         let (sender, hurry) = watch::channel(WINDOW);
         let mut pace = Pace::begin(hurry);
-        for (bytes, goes_on) in [(LEAST_BYTES / 100, true), (LEAST_BYTES / 100 - 1, false)] {
+        for (bytes, goes_on) in [(LEAST_BYTES / 10, true), (LEAST_BYTES / 10 - 1, false)] {
             // What came before does not count.
             pace.came(LEAST_BYTES);
             sender.send_replace(turnover);

@@ -3,7 +3,7 @@
 //! removed while their names come: no more than a buffer of these is in memory at a time.
 
 use bytes::Buf;
-use lodestone_wire::frame::{BegunRequest, REQUEST_HEAD_BYTES};
+use lodestone_wire::frame::{BegunRequest, Limits, REQUEST_HEAD_BYTES};
 use lodestone_wire::spark::remove::{RemoveBlocks, RemoveBlocksHead, names_in};
 use lodestone_wire::{DecodeError, FrameDecoder, Message};
 
@@ -35,7 +35,7 @@ impl Removal {
     /// Returns the removal that starts at the first byte, if there is one.
     pub(super) fn of(buffered: &[u8]) -> Option<Self> {
         let BegunRequest { frame_bytes, ids } = FrameDecoder::begun_request(buffered)?;
-        let is_long = frame_bytes > READ_BYTES as u64 && frame_bytes <= LONGEST_BYTES;
+        let is_long = frame_bytes > Limits::SERVER.frame_bytes && frame_bytes <= LONGEST_BYTES;
         match ids {
             _ if !is_long => None,
             None => Some(Self::Perhaps),

@@ -93,7 +93,7 @@ impl Reader {
     }
 
     /// Waits for the memory of an upload. A long list of segments has memory of its own, for which
-    /// others may wait too: `None` if that takes too long.
+    /// others may wait too: `None` if they do and that takes too long.
     async fn upload_room(&mut self, app: &AppId, bytes: u64) -> Option<Incoming> {
         let uploads = &self.call.service.uploads;
         let room = self.socket.wait(uploads.reserve(app, &self.uploads, bytes));
@@ -101,10 +101,17 @@ impl Reader {
             return Some(room.await);
         };
         pace.begin_again();
-        select! {
-            biased;
-            incoming = room => Some(incoming),
-            () = pace.over() => None,
+        tokio::pin!(room);
+        loop {
+            select! {
+                biased;
+                incoming = &mut room => return Some(incoming),
+                () = pace.over() => {}
+            }
+            if pace.is_hurried() {
+                return None;
+            }
+            pace.begin_again();
         }
     }
 
