@@ -80,11 +80,7 @@ def questions_that_wait(target: Target) -> None:
     target.ready()
     for peer in (peers := target.peers(100)):
         small_window(peer)
-        peer.socket.settimeout(0.02)
-        try:
-            peer.send(request)
-        except OSError:
-            pass
+        peer.send_what_goes(request)
     target.hold()
     del peers
 

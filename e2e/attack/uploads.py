@@ -29,11 +29,7 @@ def lists_without_bodies(target: Target) -> None:
     request = wire.upload(1, meta, count)
     target.ready()
     for peer in (peers := target.peers(300)):
-        peer.socket.settimeout(0.02)
-        try:
-            peer.send(request)
-        except OSError:
-            pass
+        peer.send_what_goes(request)
     target.hold()
     del peers
 

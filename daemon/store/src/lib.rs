@@ -84,7 +84,8 @@ pub use resource::random::{OsRandom, Random};
 pub use resource::reserve::Reserve;
 pub use resource::timed_mutex::Wait;
 pub use spark::chunks::MergedMeta;
-pub use state::executors::ExecutorInfo;
+pub use spark::executors::LOCAL_DIRS_MAX;
+pub use state::executors::{EXECUTORS_MAX, ExecutorInfo};
 pub use state::store::Store;
 
 #[cfg(any(test, feature = "fake"))]

@@ -3,6 +3,7 @@
 //! element that takes four bytes of a request may take many times as much as a value.
 
 use lodestone_model::{Code, Refusal};
+use lodestone_store::{EXECUTORS_MAX, LOCAL_DIRS_MAX};
 use lodestone_wire::Message;
 use lodestone_wire::extension::fetch::FetchSegments;
 use lodestone_wire::spark::fetch::FetchShuffleBlockChunks;
@@ -17,12 +18,6 @@ const SHORT_BYTES: usize = 16 << 10;
 /// Elements of a list whose stream has this size for each.
 const MIXED: usize = MAX_BYTES / size_of::<StreamItem>();
 
-/// As many executors as an application has at most.
-const EXECUTORS: usize = 65_536;
-
-/// As many directories as an executor has at most.
-const DIRS: usize = 1_024;
-
 /// Where the number of elements is: behind so many strings, and so many bytes.
 struct Count {
     strings: usize,
@@ -36,8 +31,8 @@ impl Count {
             OpenBlocks::ID => (2, 0, MIXED),
             FetchShuffleBlocks::ID => (2, 4, MAX_CHUNKS),
             FetchShuffleBlockChunks::ID => (2, 8, MIXED),
-            GetLocalDirsForExecutors::ID => (1, 0, EXECUTORS),
-            RegisterExecutor::ID => (2, 0, DIRS),
+            GetLocalDirsForExecutors::ID => (1, 0, EXECUTORS_MAX),
+            RegisterExecutor::ID => (2, 0, LOCAL_DIRS_MAX),
             // Attempt, incarnation, shuffle, generation.
             FetchSegments::ID => (1, 20, MAX_CHUNKS),
             _ => return None,

@@ -85,8 +85,8 @@ impl Uploads {
         self.requests.share(PART_OF_CONNECTION)
     }
 
-    /// Waits for the memory of a large frame, unless uploads can lend some now. It is not known yet
-    /// of which application the frame is.
+    /// Waits for the memory of a large frame, unless uploads can lend some now. The application of
+    /// the frame is not known yet.
     pub(crate) async fn reserve_frame(
         &self,
         content: Content,

@@ -11,7 +11,7 @@ use crate::state::executors::{Executor, ExecutorInfo};
 use crate::state::store::Store;
 
 /// Directories of one executor, subdirectories of one directory.
-const LOCAL_DIRS_MAX: usize = 1_024;
+pub const LOCAL_DIRS_MAX: usize = 1_024;
 const SUB_DIRS_MAX: u32 = 4_096;
 
 /// The longest path that Linux takes.

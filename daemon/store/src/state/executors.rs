@@ -14,7 +14,7 @@ use crate::resource::dirs::HashedDirs;
 pub(crate) const MERGER: &str = "shuffle-push-merger";
 
 /// Executors of one application.
-const EXECUTORS_MAX: usize = 65_536;
+pub const EXECUTORS_MAX: usize = 65_536;
 
 /// The registration of an executor.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
