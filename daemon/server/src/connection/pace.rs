@@ -18,9 +18,13 @@ pub const WINDOW: Duration = Duration::from_secs(10);
 /// So many bytes must have come by then: 64 KiB a second.
 pub const LEAST_BYTES: usize = 10 * (64 << 10);
 
-/// A client that has sent something may be silent for so long, however many others wait: its JVM
-/// collects garbage, or a packet is sent again.
+/// A client that has gone on may be silent for so long, however many others wait: its JVM collects
+/// garbage, or a packet is sent again.
 const LEAST_SILENCE: Duration = Duration::from_millis(500);
+
+/// A client has gone on when so many bytes came. Those of a client that sends its request in one go
+/// wait in the socket when it gets its memory.
+const WENT_ON_BYTES: usize = 64 << 10;
 
 #[derive(Debug)]
 pub(super) struct Pace {
@@ -28,8 +32,8 @@ pub(super) struct Pace {
     /// The length of this window.
     window: Duration,
     bytes: usize,
-    /// Something came since the request has its memory.
-    went_on: bool,
+    /// Bytes that came since the request has its memory.
+    all_bytes: usize,
     hurry: Hurry,
 }
 
@@ -40,7 +44,7 @@ impl Pace {
             end: clock::now() + WINDOW,
             window: WINDOW,
             bytes: 0,
-            went_on: false,
+            all_bytes: 0,
             hurry,
         }
     }
@@ -53,7 +57,7 @@ impl Pace {
     /// Counts bytes that came.
     pub(super) fn came(&mut self, bytes: usize) {
         self.bytes += bytes;
-        self.went_on |= bytes > 0;
+        self.all_bytes += bytes;
     }
 
     /// True while others wait for the memory.
@@ -75,7 +79,7 @@ impl Pace {
 
     /// Others wait for the memory: a shorter window begins, unless the client is in one already.
     fn hurry_up(&mut self, turnover: Duration) {
-        let turnover = match self.went_on {
+        let turnover = match self.all_bytes >= WENT_ON_BYTES {
             true => turnover.max(LEAST_SILENCE),
             false => turnover,
         };
@@ -144,6 +148,22 @@ mod tests {
             pace.came(bytes);
             pace.over().await;
             assert_eq!((clock::now() - begin, pace.goes_on()), (turnover, goes_on));
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_that_has_gone_on_may_pause_however_many_others_wait() {
+        let (sender, hurry) = watch::channel(WINDOW);
+        for (came, longest) in [
+            (WENT_ON_BYTES, LEAST_SILENCE),
+            (WENT_ON_BYTES - 1, WINDOW / 100),
+        ] {
+            let mut pace = Pace::begin(hurry.clone());
+            pace.came(came);
+            sender.send_replace(WINDOW / 100);
+            let begin = clock::now();
+            pace.over().await;
+            assert_eq!(clock::now() - begin, longest, "after {came} bytes");
         }
     }
 }
