@@ -4,17 +4,20 @@
 //! The daemon that holds the file's lock serves, and writes its ready line into the file once it is
 //! ready. Others wait for that line and pass it on. The lock goes with the process. A daemon that
 //! died leaves only a line with the id of a process that does not exist; no daemon believes such a
-//! line, and the next holder empties the file first.
+//! line, and the next holder empties the file first. `place` opens the file.
 
-use std::fs::{File, OpenOptions};
+mod place;
+
+use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rustix::fs::{FlockOperation, flock};
 use rustix::process::{Pid, test_kill_process};
 use tokio::time::{sleep, timeout};
+
+use place::{PlaceError, try_lock};
 
 /// How long the second daemon waits for the first one's line.
 const LINE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -54,6 +57,14 @@ pub enum AnnounceError {
         /// The error of the system.
         source: io::Error,
     },
+    /// There is something else under this name.
+    #[error("--announce {path}: {what}; name another", path = path.display())]
+    Taken {
+        /// The file.
+        path: PathBuf,
+        /// What is there.
+        what: String,
+    },
     /// The holder of the lock wrote no line.
     #[error(
         "--announce {path}: another daemon holds this file but is not ready after {} s; look at \
@@ -70,43 +81,43 @@ pub enum AnnounceError {
 /// Takes the file, or waits for the line of the daemon that has it. If that one gives up, takes the
 /// file.
 pub async fn claim(path: &Path) -> Result<Claim, AnnounceError> {
-    let failed = |source| AnnounceError::File {
-        path: path.to_owned(),
-        source,
-    };
-    // Opening does not empty the file: the line in it may be that of a daemon that serves.
-    let mut options = OpenOptions::new();
-    let open = options
-        .read(true)
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .open(path);
-    let file = open.map_err(failed)?;
+    let failed = |error| AnnounceError::of(path, error);
     let claimed = async {
+        let file = loop {
+            match place::open(path)? {
+                Some(file) => break file,
+                None => sleep(LOOK_EVERY).await,
+            }
+        };
         loop {
             if try_lock(&file)? {
                 file.set_len(0)?;
-                return Ok(true);
+                return Ok::<_, PlaceError>(Claim::Ours(Announcement { file }));
             }
-            if read_line(&file)?.is_some_and(|line| is_of_a_living_process(&line)) {
-                return Ok(false);
+            if let Some(line) = read_line(&file)?.filter(|line| is_of_a_living_process(line)) {
+                return Ok(Claim::Theirs(line));
             }
             sleep(LOOK_EVERY).await;
         }
     };
     match timeout(LINE_TIMEOUT, claimed).await {
-        Ok(Ok(true)) => Ok(Claim::Ours(Announcement { file })),
-        Ok(Ok(false)) => match read_line(&file).map_err(failed)? {
-            Some(line) => Ok(Claim::Theirs(line)),
-            None => Err(AnnounceError::NotReady {
-                path: path.to_owned(),
-            }),
-        },
-        Ok(Err(source)) => Err(failed(source)),
+        Ok(claim) => claim.map_err(failed),
         Err(_) => Err(AnnounceError::NotReady {
             path: path.to_owned(),
         }),
+    }
+}
+
+impl AnnounceError {
+    fn of(path: &Path, error: PlaceError) -> Self {
+        let path = path.to_owned();
+        match error {
+            PlaceError::File(source) => Self::File { path, source },
+            other => Self::Taken {
+                path,
+                what: other.to_string(),
+            },
+        }
     }
 }
 
@@ -119,14 +130,6 @@ impl Announcement {
     /// Empties the file: no daemon serves any more.
     pub fn withdraw(&self) -> io::Result<()> {
         self.file.set_len(0)
-    }
-}
-
-fn try_lock(file: &File) -> io::Result<bool> {
-    match flock(file, FlockOperation::NonBlockingLockExclusive) {
-        Ok(()) => Ok(true),
-        Err(rustix::io::Errno::WOULDBLOCK) => Ok(false),
-        Err(error) => Err(error.into()),
     }
 }
 

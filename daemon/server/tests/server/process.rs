@@ -2,6 +2,7 @@
 //! Starting, stopping, and agreeing on one daemon.
 
 use std::io::{BufRead, Write};
+use std::path::Path;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
@@ -12,6 +13,9 @@ use lodestone_model::Code;
 use lodestone_wire::Frame;
 use lodestone_wire::extension::push::PushBatchReply;
 use rustix::process::Signal;
+
+/// Its process does not exist.
+const LINE_OF_A_CRASHED_DAEMON: &str = "lodestone ready listen=127.0.0.1:1 pid=999999999\n";
 
 #[test]
 fn a_start_that_fails_says_in_two_lines_what_to_do() {
@@ -84,12 +88,8 @@ fn a_configuration_file_does_what_flags_do() {
     assert_eq!(event["level"], "INFO");
 }
 
-#[test]
-fn of_daemons_with_one_announce_file_one_serves_and_the_others_name_it() {
-    let dir = tempfile::tempdir().unwrap();
-    let file = dir.path().join("announce");
-    // The line of a crashed daemon, with the id of a process that does not exist.
-    std::fs::write(&file, "lodestone ready listen=127.0.0.1:1 pid=999999999\n").unwrap();
+/// Starts five daemons with this announce file. Returns the one that serves.
+fn serving_of_five(file: &Path) -> Daemon {
     let announce = ["--announce", file.to_str().unwrap()];
     let mut daemons: Vec<Daemon> = (0..5)
         .map(|_| Daemon::launch(tempfile::tempdir().unwrap(), &announce))
@@ -109,10 +109,16 @@ fn of_daemons_with_one_announce_file_one_serves_and_the_others_name_it() {
             daemon.ready = line.clone();
         }
     }
-    let mut winner = daemons
-        .into_iter()
-        .find(|daemon| !daemon.ready.is_empty())
-        .unwrap();
+    let mut found = daemons.into_iter();
+    found.find(|daemon| !daemon.ready.is_empty()).unwrap()
+}
+
+#[test]
+fn of_daemons_with_one_announce_file_one_serves_and_the_others_name_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("announce");
+    std::fs::write(&file, LINE_OF_A_CRASHED_DAEMON).unwrap();
+    let mut winner = serving_of_five(&file);
     assert_eq!(
         std::fs::read_to_string(&file).unwrap(),
         format!("{}\n", winner.ready)
@@ -124,6 +130,56 @@ fn of_daemons_with_one_announce_file_one_serves_and_the_others_name_it() {
         "",
         "nobody serves any more"
     );
+}
+
+#[test]
+fn a_link_or_another_name_of_a_file_in_place_of_the_announce_file_does_not_change_that_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let (file, other) = (dir.path().join("announce"), dir.path().join("other"));
+    let links: [fn(&Path, &Path) -> std::io::Result<()>; 2] = [
+        |other, file| std::os::unix::fs::symlink(other, file),
+        |other, file| std::fs::hard_link(other, file),
+    ];
+    for link in links {
+        std::fs::write(&other, LINE_OF_A_CRASHED_DAEMON).unwrap();
+        link(&other, &file).unwrap();
+        let winner = serving_of_five(&file);
+        assert_eq!(
+            std::fs::read_to_string(&other).unwrap(),
+            LINE_OF_A_CRASHED_DAEMON
+        );
+        assert!(std::fs::symlink_metadata(&file).unwrap().is_file());
+        assert_eq!(
+            std::fs::read_to_string(&file).unwrap(),
+            format!("{}\n", winner.ready)
+        );
+        drop(winner);
+        std::fs::remove_file(&file).unwrap();
+    }
+}
+
+#[test]
+fn a_file_that_no_daemon_wrote_is_not_emptied_as_an_announce_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let [notes, link, device] = ["notes", "link", "device"].map(|name| dir.path().join(name));
+    std::fs::write(&notes, "buy milk").unwrap();
+    std::os::unix::fs::symlink("/dev/null", &device).unwrap();
+    std::fs::hard_link(&notes, &link).unwrap();
+    let null = Path::new("/dev/null");
+    for (file, what) in [
+        (&*notes, "this file has other content"),
+        (&*link, "this file has other content"),
+        (&*device, "this is no file"),
+        (null, "this is no file"),
+    ] {
+        let announce = ["--announce", file.to_str().unwrap()];
+        let mut daemon = Daemon::launch(tempfile::tempdir().unwrap(), &announce);
+        let expected = format!("--announce {}: {what}; name another", file.display());
+        daemon.logged(&expected);
+        assert_eq!(daemon.ended().code(), Some(1), "{}", file.display());
+    }
+    assert_eq!(std::fs::read_to_string(&notes).unwrap(), "buy milk");
+    assert!(std::fs::symlink_metadata(&device).unwrap().is_symlink());
 }
 
 #[test]

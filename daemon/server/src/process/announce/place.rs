@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The place of the announce file. Its directory may be one that others can write to: a link there
+//! leads to another file, and a file may have a second name elsewhere. The daemon writes to no such
+//! thing; it puts a new file in its place.
+
+use std::ffi::OsString;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+use std::path::Path;
+
+use rustix::fs::{FlockOperation, OFlags, flock};
+use rustix::io::Errno;
+use rustix::process::geteuid;
+
+/// The beginning of each line that a daemon writes.
+const LINE_BEGINNING: &[u8] = b"lodestone ";
+
+/// Why the daemon leaves the place as it is.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum PlaceError {
+    #[error(transparent)]
+    File(#[from] io::Error),
+    #[error("this is no file")]
+    NoFile,
+    #[error("this file has other content")]
+    OtherContent,
+}
+
+/// Opens the file of this user with this name only, which is made if there is none. Returns `None`
+/// if another process changes the place at the moment. Does not empty the file: the line in it may
+/// be that of a daemon that serves.
+pub(super) fn open(path: &Path) -> Result<Option<File>, PlaceError> {
+    let opened = to_write()
+        .custom_flags((OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed())
+        .open(path);
+    match opened {
+        Ok(file) => {
+            let found = file.metadata()?;
+            if !found.is_file() {
+                return Err(PlaceError::NoFile);
+            }
+            if !is_announcement(&file)? {
+                return Err(PlaceError::OtherContent);
+            }
+            match is_ours(&found) {
+                true => Ok(Some(file)),
+                false => replace(path),
+            }
+        }
+        Err(error) if error.kind() == ErrorKind::NotFound => create(path),
+        Err(error) if is_link(&error) => match fs::metadata(path) {
+            // A device or a pipe, such as /dev/stdout: to replace the link would break it.
+            Ok(target) if !target.is_file() => Err(PlaceError::NoFile),
+            _ => replace(path),
+        },
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Takes the lock of an open file or directory, unless another process has it.
+pub(super) fn try_lock(file: &File) -> io::Result<bool> {
+    match flock(file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(true),
+        Err(Errno::WOULDBLOCK) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn to_write() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true);
+    options
+}
+
+/// Makes the file, and follows no link.
+fn create(path: &Path) -> Result<Option<File>, PlaceError> {
+    match to_write().create_new(true).open(path) {
+        Ok(file) => Ok(Some(file)),
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Puts a new file in the place of a link, or of a file that has another owner or another name. One
+/// process at a time does so: another one might replace the file that this one is about to lock.
+fn replace(path: &Path) -> Result<Option<File>, PlaceError> {
+    let parent = path.parent().filter(|parent| *parent != Path::new(""));
+    let dir = File::open(parent.unwrap_or(Path::new(".")))?;
+    if !try_lock(&dir)? || fs::symlink_metadata(path).is_ok_and(|found| is_ours(&found)) {
+        return Ok(None);
+    }
+    let mut name = OsString::from(".");
+    name.push(path.file_name().unwrap_or_default());
+    name.push(".new");
+    let fresh = path.with_file_name(name);
+    match fs::remove_file(&fresh) {
+        // A daemon that was killed here has left it.
+        Err(error) if error.kind() != ErrorKind::NotFound => return Err(error.into()),
+        _ => {}
+    }
+    let file = create(&fresh)?;
+    fs::rename(&fresh, path)?;
+    Ok(file)
+}
+
+/// A file that this user made, under one name.
+fn is_ours(found: &fs::Metadata) -> bool {
+    found.is_file() && found.uid() == geteuid().as_raw() && found.nlink() == 1
+}
+
+/// Returns true for a file that is empty, or begins as a ready line does.
+fn is_announcement(file: &File) -> io::Result<bool> {
+    let mut beginning = [0; LINE_BEGINNING.len()];
+    let count = file.read_at(&mut beginning, 0)?;
+    Ok(beginning.get(..count) == LINE_BEGINNING.get(..count))
+}
+
+fn is_link(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(Errno::LOOP.raw_os_error())
+}
