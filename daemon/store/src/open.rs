@@ -62,13 +62,17 @@ impl Store {
         }
         let fs = environment.fs.as_ref();
         let dirs = named_once(&config.dirs, fs)?;
+        warn_of_other_writers(&dirs, fs);
         let left: Vec<_> = config
             .dirs
             .iter()
             .map(|dir| incarnation::leftovers(dir, fs))
             .collect();
         let is_all = left.iter().all(|left| left.is_all);
-        let mut leftovers: Vec<_> = left.into_iter().map(|left| left.found).collect();
+        let (mut leftovers, doubtful): (Vec<_>, Vec<_>) = left
+            .into_iter()
+            .map(|left| (left.found, left.doubtful))
+            .unzip();
         let mut taken_over = TakenOver::find(&dirs, &mut leftovers, fs)?;
         let leftovers: Vec<_> = leftovers.into_iter().flatten().collect();
         let (incarnation, roots, locks) = match &mut taken_over {
@@ -106,6 +110,9 @@ impl Store {
             locks: Mutex::new(locks),
         });
         store.follow(earlier, &leftovers, is_all);
+        if is_all {
+            store.remove_doubtful(doubtful.iter().flatten());
+        }
         if let Some(taken_over) = taken_over {
             store.go_on(taken_over);
         }
@@ -131,6 +138,16 @@ impl Store {
             for leftover in leftovers {
                 incarnation::remove(fs, &leftover.root);
             }
+        }
+    }
+
+    /// Removes directories of earlier daemons from which nothing is taken over.
+    fn remove_doubtful<'a>(&self, doubtful: impl Iterator<Item = &'a Leftover>) {
+        let fs = self.resources.fs();
+        for Leftover { root, .. } in doubtful {
+            // A handover that cannot be removed keeps its directory, which is not empty then.
+            let _ = forget(root, fs);
+            incarnation::remove(fs, root);
         }
     }
 
@@ -194,6 +211,21 @@ fn named_once(dirs: &[PathBuf], fs: &dyn Fs) -> Result<Vec<String>, OpenError> {
         named.push(name);
     }
     Ok(named)
+}
+
+/// Names the data directories in which other users may rename and replace the daemon's own.
+fn warn_of_other_writers(dirs: &[String], fs: &dyn Fs) {
+    for dir in dirs {
+        match fs.dir_access(dir.as_ref()) {
+            Ok(access) if access.lets_others_replace() => tracing::warn!(
+                dir, mode = %access,
+                "other users may write to this data directory, and rename or replace what the \
+                 daemon keeps there: let only its own user write to it (chmod go-w)"
+            ),
+            // A directory that cannot be looked at cannot be used either.
+            _ => {}
+        }
+    }
 }
 
 /// Makes a new incarnation's directory on each disk.

@@ -6,7 +6,9 @@ use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use lodestone_store::fs::{Access, Dir, Entry, File, Fs, Kind, Lock, Open, Space, Version};
+use lodestone_store::fs::{
+    Access, Dir, DirAccess, Entry, File, Fs, Kind, Lock, Open, Space, Version,
+};
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -135,8 +137,8 @@ impl Fs for MeasuredFs {
         self.fs.canonical(path)
     }
 
-    fn is_own_dir(&self, path: &Path) -> io::Result<bool> {
-        self.fs.is_own_dir(path)
+    fn dir_access(&self, path: &Path) -> io::Result<DirAccess> {
+        self.fs.dir_access(path)
     }
 
     fn space(&self, path: &Path) -> io::Result<Space> {

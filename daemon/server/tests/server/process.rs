@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Starting, stopping, and agreeing on one daemon.
 
+use std::fs::Permissions;
 use std::io::{BufRead, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
@@ -180,6 +182,29 @@ fn a_file_that_no_daemon_wrote_is_not_emptied_as_an_announce_file() {
     }
     assert_eq!(std::fs::read_to_string(&notes).unwrap(), "buy milk");
     assert!(std::fs::symlink_metadata(&device).unwrap().is_symlink());
+}
+
+#[test]
+fn a_data_directory_that_other_users_may_change_is_named_in_the_log_with_its_mode() {
+    for (mode, is_named) in [
+        (0o2775, true),
+        (0o777, true),
+        (0o1777, false),
+        (0o755, false),
+    ] {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::set_permissions(dir.path(), Permissions::from_mode(mode)).unwrap();
+        let name = dir.path().canonicalize().unwrap().display().to_string();
+        let daemon = Daemon::launch(dir, &[]);
+        let mut log = vec![daemon.logged("")];
+        while !log.iter().any(|line| line.contains("lodestone ready")) {
+            log.push(daemon.logged(""));
+        }
+        let warning = log.iter().find(|line| line.contains("chmod go-w"));
+        assert_eq!(warning.is_some(), is_named, "{mode:o}: {log:?}");
+        let names = |line: &String| line.contains(&name) && line.contains(&format!("{mode:o}"));
+        assert!(warning.is_none_or(names), "{warning:?}");
+    }
 }
 
 #[test]

@@ -8,7 +8,7 @@ pub mod fake;
 mod os;
 
 use std::ffi::OsString;
-use std::fmt::Debug;
+use std::fmt::{self, Debug};
 use std::io::{self, ErrorKind, IoSlice};
 use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
@@ -62,6 +62,34 @@ impl Access {
             Self::Private => 0o700,
             Self::Group => 0o770,
         }
+    }
+}
+
+/// The users who may change the entries of a directory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DirAccess {
+    /// This process's user owns it.
+    pub is_own: bool,
+    /// The permission bits.
+    pub mode: u32,
+}
+
+impl DirAccess {
+    /// True if nobody but the owner may write to it.
+    pub fn is_closed(self) -> bool {
+        self.mode & 0o022 == 0
+    }
+
+    /// True if others may rename and remove entries that are not theirs: in a directory with the
+    /// sticky bit they may not.
+    pub fn lets_others_replace(self) -> bool {
+        !self.is_closed() && self.mode & 0o1000 == 0
+    }
+}
+
+impl fmt::Display for DirAccess {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:o}", self.mode)
     }
 }
 
@@ -144,9 +172,9 @@ pub trait Fs: Send + Sync + Debug {
     fn kind(&self, path: &Path) -> io::Result<Kind>;
     /// The path without links and dots.
     fn canonical(&self, path: &Path) -> io::Result<PathBuf>;
-    /// Returns true for a directory that this process's user owns, and that not everybody may write
-    /// to.
-    fn is_own_dir(&self, path: &Path) -> io::Result<bool>;
+    /// Returns the users who may change a directory. A link is not followed: it is nobody's
+    /// directory.
+    fn dir_access(&self, path: &Path) -> io::Result<DirAccess>;
     /// Room on the filesystem of `path`.
     fn space(&self, path: &Path) -> io::Result<Space>;
     /// Locks a file, created if missing; `None` if another process holds the lock.

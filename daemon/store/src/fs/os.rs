@@ -12,7 +12,7 @@ use rustix::fs::{FallocateFlags, FlockOperation, OFlags, fallocate, flock, statv
 use rustix::process::geteuid;
 
 use super::below::OsDir;
-use super::{Access, Dir, Entry, File, Fs, Kind, Lock, Open, Space, Version};
+use super::{Access, Dir, DirAccess, Entry, File, Fs, Kind, Lock, Open, Space, Version};
 
 /// The real thing.
 #[derive(Clone, Copy, Debug, Default)]
@@ -72,17 +72,11 @@ impl File for OsFile {
 
 impl Fs for OsFs {
     fn open(&self, path: &Path, how: Open) -> io::Result<Arc<dyn File>> {
-        let mut options = fs::OpenOptions::new();
+        let mut options = open_options();
         match how {
             Open::Read => options.read(true),
             Open::Write => options.write(true),
-            // Spark's directories are shared: the daemon must not follow a link that another user
-            // planted under our name.
-            Open::Create => options
-                .write(true)
-                .create(true)
-                .truncate(true)
-                .custom_flags(OFlags::NOFOLLOW.bits().cast_signed()),
+            Open::Create => options.write(true).create(true).truncate(true),
         };
         Ok(Arc::new(OsFile(options.open(path)?)))
     }
@@ -123,10 +117,12 @@ impl Fs for OsFs {
         fs::canonicalize(path)
     }
 
-    fn is_own_dir(&self, path: &Path) -> io::Result<bool> {
+    fn dir_access(&self, path: &Path) -> io::Result<DirAccess> {
         let stat = fs::symlink_metadata(path)?;
-        let others_write = stat.mode() & 0o002 != 0;
-        Ok(stat.is_dir() && stat.uid() == geteuid().as_raw() && !others_write)
+        Ok(DirAccess {
+            is_own: stat.is_dir() && stat.uid() == geteuid().as_raw(),
+            mode: stat.mode() & 0o7777,
+        })
     }
 
     fn space(&self, path: &Path) -> io::Result<Space> {
@@ -138,7 +134,7 @@ impl Fs for OsFs {
     }
 
     fn try_lock(&self, path: &Path) -> io::Result<Option<Box<dyn Lock>>> {
-        let file = fs::OpenOptions::new()
+        let file = open_options()
             .write(true)
             .create(true)
             .truncate(false)
@@ -149,6 +145,14 @@ impl Fs for OsFs {
             Err(error) => Err(error.into()),
         }
     }
+}
+
+/// Where others may write to a data directory they may plant a link, which must not lead the daemon
+/// to other files, or a pipe, whose opening would wait for its other end.
+fn open_options() -> fs::OpenOptions {
+    let mut options = fs::OpenOptions::new();
+    options.custom_flags((OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed());
+    options
 }
 
 fn kind_of(file_type: fs::FileType) -> Kind {

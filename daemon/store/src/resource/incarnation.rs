@@ -29,7 +29,7 @@ use lodestone_model::ReduceId;
 use super::Environment;
 use super::disk::PROBE_NAME;
 use super::random::Random;
-use crate::fs::{Access, Fs, Kind, Lock, Open, read_exact_at, write_all_at};
+use crate::fs::{Access, DirAccess, Fs, Kind, Lock, Open, read_exact_at, write_all_at};
 
 pub(crate) const PREFIX: &str = "lodestone-";
 const MARKER_NAME: &str = "LODESTONE";
@@ -162,6 +162,7 @@ fn refused(dir: &Path, source: io::Error) -> OpenError {
 /// exists.
 pub(crate) struct Leftover {
     pub(crate) root: PathBuf,
+    access: DirAccess,
     lock: Box<dyn Lock>,
 }
 
@@ -180,12 +181,15 @@ impl Leftover {
 #[derive(Default)]
 pub(crate) struct Left {
     pub(crate) found: Vec<Leftover>,
+    /// Others may have changed these, so that nothing in them counts.
+    pub(crate) doubtful: Vec<Leftover>,
     /// False if the disk did not list all of its entries: there may be more directories.
     pub(crate) is_all: bool,
 }
 
 /// Finds the directories of ended incarnations in `dir`: directories of this user with our name and
-/// our marker whose lock is free. Where others may write to `dir`, they may plant such directories.
+/// our marker whose lock is free. Where others may write to `dir`, they may plant such directories;
+/// also one that this user made, if it has moved and they may write to it.
 pub(crate) fn leftovers(dir: &Path, fs: &dyn Fs) -> Left {
     let mut left = Left {
         is_all: true,
@@ -204,16 +208,8 @@ pub(crate) fn leftovers(dir: &Path, fs: &dyn Fs) -> Left {
         if !named_like_ours || entry.kind != Kind::Directory {
             continue;
         }
-        match is_ours(&root, fs) {
-            Ok(true) => {}
-            Ok(false) => continue,
-            Err(error) => {
-                left.miss(&root, &error);
-                continue;
-            }
-        }
-        match fs.try_lock(&root.join(LOCK_NAME)) {
-            Ok(Some(lock)) => left.found.push(Leftover { root, lock }),
+        match leftover_at(&root, fs) {
+            Ok(Some(leftover)) => left.add(leftover),
             Ok(None) => {}
             Err(error) => left.miss(&root, &error),
         }
@@ -222,6 +218,19 @@ pub(crate) fn leftovers(dir: &Path, fs: &dyn Fs) -> Left {
 }
 
 impl Left {
+    fn add(&mut self, leftover: Leftover) {
+        if leftover.access.is_closed() {
+            self.found.push(leftover);
+            return;
+        }
+        tracing::warn!(
+            dir = %leftover.root.display(), mode = %leftover.access,
+            "other users may write to this directory of an earlier daemon: its executors and \
+             remote shuffles are lost; keep the directory at mode 700"
+        );
+        self.doubtful.push(leftover);
+    }
+
     fn miss(&mut self, path: &Path, error: &io::Error) {
         tracing::warn!(path = %path.display(), %error, "earlier daemons are not found");
         // A directory of another user was never ours.
@@ -229,11 +238,21 @@ impl Left {
     }
 }
 
-/// Returns true for a directory of this user with our marker.
-fn is_ours(root: &Path, fs: &dyn Fs) -> io::Result<bool> {
-    if !fs.is_own_dir(root)? {
-        return Ok(false);
+/// Returns a directory of this user with our marker whose lock is free.
+fn leftover_at(root: &Path, fs: &dyn Fs) -> io::Result<Option<Leftover>> {
+    let access = fs.dir_access(root)?;
+    if !access.is_own || !has_marker(root, fs)? {
+        return Ok(None);
     }
+    let lock = fs.try_lock(&root.join(LOCK_NAME))?;
+    Ok(lock.map(|lock| Leftover {
+        root: root.into(),
+        access,
+        lock,
+    }))
+}
+
+fn has_marker(root: &Path, fs: &dyn Fs) -> io::Result<bool> {
     let mut found = [0; MARKER.len()];
     let read = fs
         .open(&root.join(MARKER_NAME), Open::Read)

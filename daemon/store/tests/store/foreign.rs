@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Directories of executors, in which their owner plants what he likes. On the real filesystem.
 
-use std::fs;
-use std::os::unix::fs::{chown, symlink};
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{PermissionsExt, chown, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Arc, mpsc};
@@ -69,6 +69,11 @@ fn open(disk: &Path) -> Arc<Store> {
 
 fn path_text(path: &Path) -> String {
     path.to_str().unwrap().to_owned()
+}
+
+fn make_pipe(path: &Path) {
+    let made = Command::new("mkfifo").arg(path).status();
+    assert!(made.unwrap().success());
 }
 
 #[test]
@@ -193,8 +198,7 @@ fn a_pipe_in_place_of_a_file_does_not_stop_a_reader() {
         }
         if let Some(pipe) = pipe {
             fs::remove_file(folder.join(pipe)).unwrap();
-            let made = Command::new("mkfifo").arg(folder.join(pipe)).status();
-            assert!(made.unwrap().success());
+            make_pipe(&folder.join(pipe));
         }
         let (answer, answered) = mpsc::channel();
         let store = Arc::clone(&host.store);
@@ -240,4 +244,50 @@ fn a_directory_that_another_user_planted_among_ours_is_not_taken_over() {
     let after_it = open(disk.path());
     assert!(!root.exists());
     after_it.close();
+}
+
+/// A killed daemon that knew an executor and had begun a handover: its directory.
+fn left_by_a_killed_daemon(host: &Host) -> PathBuf {
+    let incarnation = host.store.incarnation();
+    let root = host.disk.path().join(format!("lodestone-{incarnation}"));
+    fs::write(root.join("handover"), "any").unwrap();
+    // Here the lock goes with the store.
+    host.store.unlock();
+    root
+}
+
+#[test]
+fn executors_that_a_group_or_all_users_may_have_planted_are_not_taken_over() {
+    for (mode, is_taken_over) in [
+        (0o700, true),
+        (0o2750, true),
+        (0o2770, false),
+        (0o707, false),
+    ] {
+        let host = Host::new();
+        let root = left_by_a_killed_daemon(&host);
+        fs::set_permissions(&root, Permissions::from_mode(mode)).unwrap();
+        let next = open(host.disk.path());
+        let known = next.local_dirs(&app(), "1");
+        assert_eq!(known.is_ok(), is_taken_over, "{mode:o}");
+        assert!(!root.exists(), "{mode:o}: it must not fill the disk");
+    }
+}
+
+#[test]
+fn a_pipe_among_our_files_does_not_hold_up_the_next_start() {
+    for name in ["LODESTONE", "lock"] {
+        let host = Host::new();
+        let root = left_by_a_killed_daemon(&host);
+        fs::remove_file(root.join(name)).unwrap();
+        make_pipe(&root.join(name));
+        let disk = host.disk.path().to_path_buf();
+        let (sender, receiver) = mpsc::channel();
+        thread::spawn(move || sender.send(open(&disk).incarnation()));
+        let started = receiver.recv_timeout(Duration::from_secs(20));
+        assert!(
+            started.is_ok(),
+            "the start waits for the other end of {name}"
+        );
+    }
 }

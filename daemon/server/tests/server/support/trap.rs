@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 
 use lodestone_store::Environment;
 use lodestone_store::fs::fake::JoinedDir;
-use lodestone_store::fs::{Access, Dir, Entry, File, Fs, Kind, Lock, Open, OsFs, Space};
+use lodestone_store::fs::{Access, Dir, DirAccess, Entry, File, Fs, Kind, Lock, Open, OsFs, Space};
 
 type Trap = Arc<dyn Fn(Open) -> io::Result<()> + Send + Sync>;
 
@@ -68,8 +68,8 @@ impl Fs for TrapFs {
     fn canonical(&self, path: &Path) -> io::Result<PathBuf> {
         OsFs.canonical(path)
     }
-    fn is_own_dir(&self, path: &Path) -> io::Result<bool> {
-        OsFs.is_own_dir(path)
+    fn dir_access(&self, path: &Path) -> io::Result<DirAccess> {
+        OsFs.dir_access(path)
     }
     fn space(&self, path: &Path) -> io::Result<Space> {
         OsFs.space(path)

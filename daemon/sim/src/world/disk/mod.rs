@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use lodestone_store::fs::fake::{Errno, FakeFs, JoinedDir};
-use lodestone_store::fs::{Access, Dir, Entry, File, Fs, Kind, Lock, Open, Space};
+use lodestone_store::fs::{Access, Dir, DirAccess, Entry, File, Fs, Kind, Lock, Open, Space};
 
 use crate::planted::Bug;
 use file::SimFile;
@@ -296,8 +296,8 @@ impl Fs for Disk {
         self.fake.canonical(path)
     }
 
-    fn is_own_dir(&self, path: &Path) -> io::Result<bool> {
-        self.fake.is_own_dir(path)
+    fn dir_access(&self, path: &Path) -> io::Result<DirAccess> {
+        self.fake.dir_access(path)
     }
 
     fn space(&self, path: &Path) -> io::Result<Space> {

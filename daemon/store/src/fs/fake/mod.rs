@@ -13,7 +13,7 @@ use std::sync::{Arc, PoisonError};
 
 pub use rustix::io::Errno;
 
-use super::{Access, Dir, Entry, File, Fs, Kind, Lock, Open, Space};
+use super::{Access, Dir, DirAccess, Entry, File, Fs, Kind, Lock, Open, Space};
 use crate::sync::{Mutex, MutexGuard};
 
 pub use joined::JoinedDir;
@@ -333,8 +333,11 @@ impl Fs for FakeFs {
         self.kind(path).map(|_| path.into())
     }
 
-    fn is_own_dir(&self, path: &Path) -> io::Result<bool> {
-        Ok(self.kind(path)? == Kind::Directory)
+    fn dir_access(&self, path: &Path) -> io::Result<DirAccess> {
+        Ok(DirAccess {
+            is_own: self.kind(path)? == Kind::Directory,
+            mode: 0o700,
+        })
     }
 
     fn space(&self, path: &Path) -> io::Result<Space> {
