@@ -7,7 +7,7 @@ use lodestone_model::{Code, Ledger, MapId, MapIndex, Refusal, ShuffleKey};
 use lodestone_planted::{self as planted, Bug};
 
 use crate::resource::reading;
-use crate::state::attempts::{AttemptId, Attempts};
+use crate::state::attempts::{AttemptId, Attempts, ToAbort};
 use crate::state::generation::Generation;
 use crate::state::store::Store;
 
@@ -24,7 +24,8 @@ impl Store {
     ) -> Result<(), Refusal> {
         let (generation, id) = self.attempt_of(key, map_index, map_id)?;
         let attempts = generation.attempts()?;
-        let Some(attempt) = attempts.find(id) else {
+        let found = attempts.find(id);
+        let Some(attempt) = found.map_err(|code| generation.refuse(code))? else {
             // A removal takes the attempts: they do not differ from what was pushed.
             generation.check_readable(&reading(&generation.partitions))?;
             return match pushed.segments {
@@ -72,15 +73,16 @@ impl Store {
         id: AttemptId,
     ) -> Result<(), Code> {
         let account = &generation.account;
-        // The attempt is known from now on, also if it was not before: a push that is on its way
-        // comes too late.
-        let attempt = attempts.open_to_abort(account, id, generation.num_maps())?;
-        let is_untouched = attempts.change(account, &attempt, |attempt| {
-            let is_untouched = attempt.is_untouched();
-            attempt.abort()?;
-            attempts.hide(id);
-            Ok(is_untouched)
-        })??;
+        let is_untouched = match attempts.open_to_abort(account, id, generation.num_maps())? {
+            ToAbort::Nothing => true,
+            ToAbort::Rest => false,
+            ToAbort::Attempt(attempt) => attempts.change(account, &attempt, |attempt| {
+                let is_untouched = attempt.is_untouched();
+                attempt.abort()?;
+                attempts.hide(id);
+                Ok(is_untouched)
+            })??,
+        };
         // Drivers send an abort to all services of a shuffle: most have nothing of most attempts.
         if is_untouched || planted::is(Bug::AbortedKept) {
             return Ok(());

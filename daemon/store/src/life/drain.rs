@@ -92,7 +92,10 @@ impl Store {
         if let Err(code) = reading(&generation.partitions).check_open() {
             return vec![code; count];
         }
-        let attempt = generation.attempts.find((batch.map_index, batch.map_id));
+        let attempt = match generation.attempts.find((batch.map_index, batch.map_id)) {
+            Ok(attempt) => attempt,
+            Err(code) => return vec![code; count],
+        };
         let taken = attempt.map(|attempt| {
             let taken = |attempt: &mut Attempt| batch.taken_of(attempt);
             generation

@@ -37,6 +37,14 @@ pub(crate) struct Attempt {
 }
 
 impl Attempt {
+    /// An attempt of which nothing is taken.
+    pub(crate) fn aborted() -> Self {
+        Self {
+            state: State::Aborted,
+            ..Self::default()
+        }
+    }
+
     /// Returns how many segments of this batch, which may be a repetition, were taken already.
     /// `pushed` returns the ledger of this many of the segments that came now: both must be the
     /// same.
@@ -99,10 +107,7 @@ impl Attempt {
             State::Ended => return Err(Code::UnknownShuffle),
             State::HandedOver => return Err(Code::Overloaded),
         }
-        *self = Self {
-            state: State::Aborted,
-            ..Self::default()
-        };
+        *self = Self::aborted();
         Ok(())
     }
 
@@ -122,6 +127,11 @@ impl Attempt {
     /// Readers are shown it.
     pub(crate) fn is_committed(&self) -> bool {
         self.state == State::Committed
+    }
+
+    /// Nothing is taken of it any more.
+    pub(crate) fn is_aborted(&self) -> bool {
+        self.state == State::Aborted
     }
 
     /// Returns true if nothing was taken of it, and it has not ended.

@@ -16,6 +16,14 @@ use crate::sync::{Mutex, RwLock, RwLockReadGuard};
 /// error of the caller.
 const ATTEMPTS_PER_MAP: usize = 64;
 
+/// Attempts of one generation that are aborted. Clients choose the number of maps, and so how many
+/// attempts there may be. A driver aborts attempts of failed tasks one after another: of a shuffle
+/// with so many of them nothing is left to be saved.
+const ABORTED_MAX: usize = 1 << 18;
+
+/// Memory of an attempt of which only the name is known.
+const NAME_BYTES: usize = 40;
+
 /// Which map, and which try.
 pub(crate) type AttemptId = (MapIndex, MapId);
 
@@ -29,14 +37,47 @@ pub(crate) struct Attempts {
 #[derive(Debug, Default)]
 struct All {
     by_id: BTreeMap<AttemptId, Arc<TimedMutex<Attempt>>>,
+    /// Attempts that were aborted before anything of them came, or in an earlier daemon. A push
+    /// that is still on its way is refused, which takes no more than the name.
+    aborted: BTreeSet<AttemptId>,
     /// Nothing more is taken, and requests get this code: the shuffle was removed, or handed over.
     ended: Option<Code>,
 }
 
+/// What there is to be aborted of an attempt.
+#[derive(Debug)]
+pub(crate) enum ToAbort {
+    /// It is known.
+    Attempt(Arc<TimedMutex<Attempt>>),
+    /// Segments, if any: it was aborted before.
+    Rest,
+    /// Nothing of it ever came.
+    Nothing,
+}
+
+impl All {
+    fn check_open(&self) -> Result<(), Code> {
+        self.ended.map_or(Ok(()), Err)
+    }
+
+    /// Refuses one more attempt.
+    fn check_room(&self, num_maps: u32) -> Result<(), Code> {
+        let known = self.by_id.len() + self.aborted.len();
+        match known < num_maps as usize * ATTEMPTS_PER_MAP {
+            true => Ok(()),
+            false => Err(Code::Overloaded),
+        }
+    }
+}
+
 impl Attempts {
-    /// Returns the attempt, if it is known.
-    pub(crate) fn find(&self, id: AttemptId) -> Option<Arc<TimedMutex<Attempt>>> {
-        locked(&self.all).by_id.get(&id).cloned()
+    /// Returns the attempt, if anything of it was pushed. An error if it was aborted before that.
+    pub(crate) fn find(&self, id: AttemptId) -> Result<Option<Arc<TimedMutex<Attempt>>>, Code> {
+        let all = locked(&self.all);
+        match all.aborted.contains(&id) {
+            true => Err(Code::Aborted),
+            false => Ok(all.by_id.get(&id).cloned()),
+        }
     }
 
     /// Returns the attempt, a new one if it is not known and the application may have more.
@@ -46,42 +87,48 @@ impl Attempts {
         id: AttemptId,
         num_maps: u32,
     ) -> Result<Arc<TimedMutex<Attempt>>, Code> {
-        self.open_if(account, id, num_maps, || account.check())
-    }
-
-    /// Returns the attempt, a new one if it is not known: to abort it must always be possible.
-    pub(crate) fn open_to_abort(
-        &self,
-        account: &Account,
-        id: AttemptId,
-        num_maps: u32,
-    ) -> Result<Arc<TimedMutex<Attempt>>, Code> {
-        self.open_if(account, id, num_maps, || Ok(()))
-    }
-
-    fn open_if(
-        &self,
-        account: &Account,
-        id: AttemptId,
-        num_maps: u32,
-        may_be_new: impl FnOnce() -> Result<(), Code>,
-    ) -> Result<Arc<TimedMutex<Attempt>>, Code> {
         let mut all = locked(&self.all);
-        if let Some(code) = all.ended {
-            return Err(code);
-        }
+        all.check_open()?;
         if let Some(known) = all.by_id.get(&id) {
             return Ok(Arc::clone(known));
         }
-        may_be_new()?;
-        if all.by_id.len() >= num_maps as usize * ATTEMPTS_PER_MAP {
-            return Err(Code::Overloaded);
+        if all.aborted.contains(&id) {
+            return Err(Code::Aborted);
         }
+        account.check()?;
+        all.check_room(num_maps)?;
         let attempt = Attempt::default();
         account.resize(0, attempt.bytes());
         let attempt = Arc::new(TimedMutex::new(attempt));
         all.by_id.insert(id, Arc::clone(&attempt));
         Ok(attempt)
+    }
+
+    /// Returns what is to be aborted. Remembers an attempt that is not known, so that nothing of it
+    /// is taken from now on. An application without memory for this has none for a push of the
+    /// attempt either.
+    pub(crate) fn open_to_abort(
+        &self,
+        account: &Account,
+        id: AttemptId,
+        num_maps: u32,
+    ) -> Result<ToAbort, Code> {
+        let mut all = locked(&self.all);
+        all.check_open()?;
+        if let Some(known) = all.by_id.get(&id) {
+            return Ok(ToAbort::Attempt(Arc::clone(known)));
+        }
+        if all.aborted.contains(&id) {
+            return Ok(ToAbort::Rest);
+        }
+        account.check()?;
+        all.check_room(num_maps)?;
+        if all.aborted.len() >= ABORTED_MAX {
+            return Err(Code::Overloaded);
+        }
+        account.resize(0, NAME_BYTES);
+        all.aborted.insert(id);
+        Ok(ToAbort::Nothing)
     }
 
     /// Changes an attempt, and the memory that is accounted for it.
@@ -131,27 +178,33 @@ impl Attempts {
         &self,
         deadline: &ShutdownDeadline,
     ) -> Result<Vec<(AttemptId, Attempt)>, Code> {
-        let all: Vec<_> = {
+        let (all, aborted): (Vec<_>, Vec<_>) = {
             let mut all = locked(&self.all);
             // Refused with OVERLOADED, so that the client retries at the next daemon.
             all.ended = Some(Code::Overloaded);
-            all.by_id
-                .iter()
-                .map(|(id, attempt)| (*id, Arc::clone(attempt)))
-                .collect()
+            let known = all.by_id.iter();
+            (
+                known.map(|(id, known)| (*id, Arc::clone(known))).collect(),
+                all.aborted.iter().copied().collect(),
+            )
         };
-        all.into_iter()
-            .map(|(id, attempt)| {
-                let mut attempt = deadline.lock(&attempt)?;
-                let entry = attempt.clone();
-                attempt.hand_over();
-                Ok((id, entry))
-            })
-            .collect()
+        let known = all.into_iter().map(|(id, attempt)| {
+            let mut attempt = deadline.lock(&attempt)?;
+            let entry = attempt.clone();
+            attempt.hand_over();
+            Ok((id, entry))
+        });
+        let aborted = aborted.into_iter().map(|id| Ok((id, Attempt::aborted())));
+        known.chain(aborted).collect()
     }
 
     /// Restores an attempt from its entry.
     pub(crate) fn restore(&self, account: &Account, id: AttemptId, attempt: Attempt) {
+        if attempt.is_aborted() {
+            account.resize(0, NAME_BYTES);
+            locked(&self.all).aborted.insert(id);
+            return;
+        }
         account.resize(0, attempt.bytes());
         if attempt.is_committed() {
             self.show(id);
@@ -161,10 +214,12 @@ impl Attempts {
     }
 
     /// Ends all of them: nothing more is taken. Returns them, to be discarded one by one.
-    pub(crate) fn end(&self) -> Vec<Arc<TimedMutex<Attempt>>> {
+    pub(crate) fn end(&self, account: &Account) -> Vec<Arc<TimedMutex<Attempt>>> {
         writing(&self.committed).clear();
         let mut all = locked(&self.all);
         all.ended = Some(Code::TooLate);
+        let aborted = std::mem::take(&mut all.aborted);
+        account.resize(aborted.len() * NAME_BYTES, 0);
         std::mem::take(&mut all.by_id).into_values().collect()
     }
 }
@@ -178,4 +233,34 @@ pub(crate) fn try_discard(account: &Account, attempt: &TimedMutex<Attempt>) -> b
             attempt.end();
         })
         .is_some()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::resource::budget::Budget;
+
+    fn id(map_id: i64) -> AttemptId {
+        (MapIndex(0), MapId(map_id))
+    }
+
+    #[test]
+    fn a_number_of_maps_that_a_client_makes_up_does_not_lift_the_limit_of_aborted_attempts() {
+        let budget = Arc::new(Budget::new(1 << 30, 75));
+        let (account, attempts) = (Account::new(&budget), Attempts::default());
+        let abort = |map_id| attempts.open_to_abort(&account, id(map_id), i32::MAX as u32);
+        for map_id in 0..ABORTED_MAX as i64 {
+            assert!(matches!(abort(map_id), Ok(ToAbort::Nothing)), "{map_id}");
+        }
+        assert_eq!(abort(-1).unwrap_err(), Code::Overloaded);
+        assert!(matches!(abort(0), Ok(ToAbort::Rest)), "said again");
+        let open = |map_id| attempts.open(&account, id(map_id), 100_000).map(drop);
+        assert_eq!(open(0), Err(Code::Aborted));
+        assert_eq!(open(-1), Ok(()), "pushes go on");
+        assert!(matches!(abort(-1), Ok(ToAbort::Attempt(_))));
+        let known = attempts.end(&account);
+        assert!(known.iter().all(|attempt| try_discard(&account, attempt)));
+        drop(account);
+        assert_eq!(budget.used(), 0);
+    }
 }

@@ -38,7 +38,7 @@ impl Removal {
         Some(Self {
             reduces: removed.keys().copied().collect(),
             partitions: removed.into_values().collect(),
-            attempts: generation.attempts.end(),
+            attempts: generation.attempts.end(&generation.account),
             bytes: GENERATION_BYTES,
             generation,
         })

@@ -127,8 +127,18 @@ fn an_attempt_that_was_aborted_stays_so() {
     attempt.push(&[(3, b"gone")]);
     let (map, map_id) = (MapIndex(1), MapId(100));
     first.store.abort_map(&key(), map, map_id).unwrap();
+    first.attempt(2, 200).abort();
     let next = handed_over(&first, 1, 2);
     assert_eq!(next.attempt(1, 100).push(&[(3, b"late")]), [Code::Aborted]);
+    assert_eq!(next.attempt(2, 200).push(&[(3, b"late")]), [Code::Aborted]);
+    // Said again: the first daemon could have been unable to drop all of it.
+    next.attempt(1, 100).abort();
+    let committed = next.attempt(2, 200).commit();
+    assert_eq!(committed, Err(Code::Aborted));
+    next.store
+        .end_application(&app(), AppAttempt::NONE)
+        .unwrap();
+    assert_eq!(next.load().memory_used, 0);
 }
 
 #[test]

@@ -12,6 +12,7 @@ mod disk;
 mod foreign;
 mod handover;
 mod life;
+mod limits;
 mod memory;
 mod merged;
 mod open;
