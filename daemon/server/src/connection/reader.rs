@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
 use lodestone_model::{Code, Refusal};
-use lodestone_wire::frame::{ChunkId, MergedBlockMetaRequest, RpcFailure, StreamId};
+use lodestone_wire::frame::{ChunkId, RpcFailure, StreamId};
 use lodestone_wire::{Frame, FrameDecoder, Limits};
 use tokio::sync::mpsc;
 
@@ -62,9 +62,6 @@ pub(super) struct Reader {
 /// all that may be in work: see [`MAX_IN_WORK`](super::MAX_IN_WORK).
 const OWN_BYTES: u64 = 32 << 10;
 
-/// The part of the memory for layouts that one connection may hold.
-const SHARE_OF_LAYOUTS: u64 = 8;
-
 impl Reader {
     pub(super) fn new(
         socket: Arc<Watched>,
@@ -73,7 +70,7 @@ impl Reader {
         outbound: mpsc::Sender<Outbound>,
     ) -> Self {
         Self {
-            answers: call.service.layouts.share_of(SHARE_OF_LAYOUTS),
+            answers: call.service.layouts.share_of(handler::SHARE_OF_ANSWERS),
             uploads: call.service.uploads.share(),
             requests: call.service.uploads.share_of_requests(),
             own: Pool::new(OWN_BYTES),
@@ -146,29 +143,6 @@ impl Reader {
             handler::one_way(call, &body)
         });
         done.await
-    }
-
-    async fn merged_meta(&mut self, request: MergedBlockMetaRequest) {
-        let mut hold = self.permit().await;
-        hold.memory.clear();
-        let (call, outbound) = (self.call.clone(), self.outbound.clone());
-        let request_id = request.request_id;
-        tokio::spawn(async move {
-            let answer = carry_out(call, Kind::Question, move |call| {
-                handler::merged_meta(call, &request)
-            })
-            .await;
-            let frame = answer.map(|answer| match answer {
-                Ok((num_chunks, body)) => Frame::MergedBlockMetaSuccess {
-                    request_id,
-                    num_chunks,
-                    body,
-                }
-                .to_bytes(),
-                Err(error) => Frame::RpcFailure(RpcFailure { request_id, error }).to_bytes(),
-            });
-            send(&outbound, frame, hold);
-        });
     }
 
     async fn chunk(&mut self, chunk: ChunkId) {

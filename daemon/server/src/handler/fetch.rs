@@ -9,7 +9,8 @@ use lodestone_wire::extension::fetch::{
 };
 use lodestone_wire::spark::fetch::StreamHandle;
 
-use super::{Call, SMALL_ANSWER_BYTES, decode, generation};
+use super::room::SMALL_ANSWER_BYTES;
+use super::{Call, decode, generation};
 use crate::streams::Memory;
 use crate::streams::items::Items;
 use crate::streams::source::Source;

@@ -6,6 +6,17 @@ use lodestone_wire::spark::finalize::{FinalizeShuffleMerge, MergeStatuses};
 
 use super::Call;
 
+/// A partition, and a map index of it, as value and as bytes. If the indexes are far from each
+/// other, each takes a container of the bitmap.
+const PARTITION_BYTES: u64 = 128;
+const MAP_BYTES: u64 = 64;
+
+/// Memory for the statuses, and for the answer that contains them.
+pub(super) fn memory(call: &Call, message: &FinalizeShuffleMerge) -> u64 {
+    let (partitions, segments) = call.service.store.merged_at_most(&message.key);
+    partitions as u64 * PARTITION_BYTES + segments as u64 * MAP_BYTES
+}
+
 pub(super) fn shuffle(
     call: &Call,
     message: FinalizeShuffleMerge,

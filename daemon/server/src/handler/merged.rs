@@ -45,9 +45,24 @@ pub(super) fn block_chunks(
     open(call, source).map_err(NotOpened::refusal)
 }
 
-pub(super) fn meta(call: &Call, request: &MergedBlockMetaRequest) -> Result<(u32, Bytes), Refusal> {
+/// A map index in the bitmap of its chunk, in a buffer that grows and in the frame, if each index
+/// takes a container of the bitmap.
+const MAP_BYTES: u64 = 64;
+
+fn key_of(request: &MergedBlockMetaRequest) -> ShuffleKey {
     let (shuffle, generation) = (request.shuffle_id, request.shuffle_merge_id);
-    let key = key(request.app.clone(), shuffle, generation);
+    key(request.app.clone(), shuffle, generation)
+}
+
+/// Memory for the bitmaps, and for the answer that contains them.
+pub(super) fn meta_memory(call: &Call, request: &MergedBlockMetaRequest) -> u64 {
+    let store = &call.service.store;
+    let segments = store.segments_at_most(&key_of(request), &[request.reduce_id]);
+    segments as u64 * MAP_BYTES
+}
+
+pub(super) fn meta(call: &Call, request: &MergedBlockMetaRequest) -> Result<(u32, Bytes), Refusal> {
+    let key = key_of(request);
     let meta = call.service.store.merged_meta(&key, request.reduce_id)?;
     Ok((meta.num_chunks, meta.bitmaps))
 }

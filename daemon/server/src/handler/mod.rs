@@ -18,12 +18,12 @@ mod push;
 mod refuse;
 mod register;
 mod remove;
+mod room;
 
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use bytes::Bytes;
-use lodestone_model::{AppId, Code, Refusal};
+use lodestone_model::{Code, Refusal};
 use lodestone_store::Wait;
 use lodestone_wire::extension as ext;
 use lodestone_wire::extension::push::PushBatch;
@@ -44,13 +44,8 @@ pub use push::Upload;
 use refuse::{count_refusal, fail, refuse, upload_refusal};
 pub use refuse::{malformed, upload_without_room, without_room, without_stream};
 pub use remove::{remove_some, removed};
-
-/// Up to this size, answers that are made at once, and others than layouts, need no memory of a
-/// pool: a connection has 64 in work.
-const SMALL_ANSWER_BYTES: u64 = 16 << 10;
-
-/// A longer question is not looked at on the thread that reads it.
-const LONG_QUESTION_BYTES: usize = 64 << 10;
+use room::answers_of_connection;
+pub use room::{SHARE_OF_ANSWERS, answer_memory, list_memory, merged_meta_memory, room_timeout};
 
 /// The means of a handler.
 #[derive(Debug, Clone)]
@@ -108,56 +103,6 @@ pub enum Answer {
 /// wait for it. If it does not come, [`without_stream`] makes the answer.
 #[derive(Debug)]
 pub struct NoRoom(pub Refusal);
-
-/// Returns the application of a request, if it names one, and the memory that its answer needs, if
-/// it may be large.
-pub fn answer_memory(call: &Call, body: &[u8]) -> Option<(Option<AppId>, u64)> {
-    // A malformed request gets a small answer.
-    let (app, bytes) = match *body.first()? {
-        ext::fetch::SegmentLayout::ID => {
-            fetch::check_layout(call, body).ok()?;
-            let request: ext::fetch::SegmentLayout = decode(body).ok()?;
-            let bytes = fetch::layout_memory(call, &request);
-            return Some((Some(request.key.shuffle.app), bytes));
-        }
-        ext::explain::ExplainApplication::ID => {
-            let request: ext::explain::ExplainApplication = decode(body).ok()?;
-            (
-                AppId::new(&request.app).ok(),
-                explain::memory(call, &request),
-            )
-        }
-        spark::register::GetLocalDirsForExecutors::ID if body.len() <= LONG_QUESTION_BYTES => {
-            let request: spark::register::GetLocalDirsForExecutors = decode(body).ok()?;
-            let bytes = register::local_dirs_memory(call, &request);
-            (Some(request.app), bytes)
-        }
-        _ => return None,
-    };
-    (bytes > SMALL_ANSWER_BYTES).then_some((app, bytes))
-}
-
-/// Returns how long a request waits for the memory of the list of its stream. Lodestone's plugin
-/// takes a service for lost that does not answer for 5 s (`spark.lodestone.request.timeout`).
-pub fn room_timeout(body: &[u8]) -> Duration {
-    match body.first() {
-        Some(&ext::fetch::FetchSegments::ID) => Duration::from_secs(2),
-        _ => Duration::from_secs(30),
-    }
-}
-
-/// Returns the application of a request for a stream, and the memory that the list of the stream
-/// needs.
-pub fn list_memory(body: &[u8]) -> Option<(AppId, u64)> {
-    let source = match *body.first()? {
-        ext::fetch::FetchSegments::ID => Ok(fetch::of_segments(decode(body).ok()?)),
-        spark::originals::FetchShuffleBlocks::ID => originals::of_blocks(decode(body).ok()?),
-        spark::originals::OpenBlocks::ID => originals::of_names(decode(body).ok()?),
-        _ => return None,
-    };
-    let source = source.ok()?;
-    Some((source.app, source.items.bytes() as u64))
-}
 
 /// Returns the kind of an RPC, by its first byte.
 pub fn kind(body: &[u8]) -> Kind {

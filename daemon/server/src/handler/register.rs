@@ -9,10 +9,19 @@ use lodestone_wire::spark::register::{
     GetLocalDirsForExecutors, LocalDirsForExecutors, RegisterExecutor,
 };
 
-use super::{Call, generation};
+use super::{Call, answers_of_connection, generation};
 
 /// Bytes of directories in one answer: far more than the executors of one host have.
-const DIRS_BYTES_MAX: usize = 8 << 20;
+const DIRS_BYTES_MAX: u64 = 8 << 20;
+
+/// Memory of a name beside its bytes.
+const NAME_BYTES: usize = 32;
+
+/// A connection has a share of the memory for answers, and an answer needs twice its bytes: as
+/// values, and encoded.
+fn dirs_bytes_most(call: &Call) -> usize {
+    (answers_of_connection(call) / 2).min(DIRS_BYTES_MAX) as usize
+}
 
 pub(super) fn shuffle(call: &Call, message: RegisterShuffle) -> Result<Done, Refusal> {
     let key = generation(call, &message.key)?;
@@ -43,16 +52,23 @@ pub(super) fn executor(call: &Call, message: RegisterExecutor) -> Result<(), Ref
 
 /// Memory for the directories, and for the answer that contains them.
 pub(super) fn local_dirs_memory(call: &Call, message: &GetLocalDirsForExecutors) -> u64 {
-    let store = &call.service.store;
+    let (store, most) = (&call.service.store, dirs_bytes_most(call));
     let mut bytes = 0;
     for exec in &message.exec_ids {
         // The answer is a refusal if an executor is not known, or if there are too many bytes.
-        match store.local_dirs_bytes(&message.app, exec) {
-            Some(dirs) if bytes < DIRS_BYTES_MAX => bytes += exec.len() + dirs,
+        match store.local_dirs_size(&message.app, exec) {
+            Some((names, dirs)) if bytes < most => {
+                bytes += exec.len() + dirs + (1 + names) * NAME_BYTES;
+            }
             _ => return 0,
         }
     }
     2 * bytes as u64
+}
+
+/// Memory for the answer to a request that is too long to be looked at: as much as any may have.
+pub(super) fn local_dirs_memory_most(call: &Call) -> u64 {
+    2 * dirs_bytes_most(call) as u64
 }
 
 pub(super) fn local_dirs(
@@ -60,12 +76,13 @@ pub(super) fn local_dirs(
     message: GetLocalDirsForExecutors,
 ) -> Result<LocalDirsForExecutors, Refusal> {
     let mut executors = Vec::new();
-    let mut bytes = 0;
+    let (mut bytes, most) = (0, dirs_bytes_most(call));
     for exec in message.exec_ids {
         let dirs = call.service.store.local_dirs(&message.app, &exec)?;
-        bytes += exec.len() + dirs.iter().map(String::len).sum::<usize>();
-        if bytes > DIRS_BYTES_MAX {
-            let detail = format!("over {DIRS_BYTES_MAX} bytes of directories: ask in parts");
+        let names: usize = dirs.iter().map(|dir| dir.len() + NAME_BYTES).sum();
+        bytes += exec.len() + NAME_BYTES + names;
+        if bytes > most {
+            let detail = format!("over {most} bytes of directories: ask in parts");
             return Err(Code::TooLarge.because(detail));
         }
         executors.push((exec, dirs));

@@ -9,6 +9,9 @@ use lodestone_model::{GenerationId, MapId, ReduceId, SegmentRun, ShuffleId};
 
 use super::{StreamItem, one};
 
+/// Memory of a run whose chunk is being sent: a part of a file, or of a page in memory.
+const PART_BYTES: usize = 128;
+
 /// The items of a stream, in its order.
 #[derive(Debug)]
 pub enum Items {
@@ -143,7 +146,33 @@ impl Items {
         }
     }
 
-    /// The memory that they take.
+    /// The most runs that one item has.
+    pub fn runs_most(&self) -> usize {
+        match self {
+            Self::Originals { .. } => 1,
+            Self::Segments { chunks, runs, .. } => {
+                let begins = chunks.iter().map(|(_, first)| *first as usize);
+                let ends = begins.clone().skip(1).chain([runs.len()]);
+                let runs = begins.zip(ends).map(|(begin, end)| end - begin);
+                runs.max().unwrap_or_default()
+            }
+            Self::Mixed(items) => {
+                let runs = items.iter().map(|item| match item {
+                    StreamItem::Segments { slots, .. } => slots.len(),
+                    _ => 1,
+                });
+                runs.max().unwrap_or_default()
+            }
+        }
+    }
+
+    /// The memory that they need until the last one is sent. A connection sends one at a time, and
+    /// has room for an item of one run.
+    pub fn memory(&self) -> usize {
+        self.bytes() + self.runs_most().saturating_sub(1) * PART_BYTES
+    }
+
+    /// The memory of the list alone.
     pub fn bytes(&self) -> usize {
         match self {
             Self::Originals { maps, .. } => maps.len() * size_of::<MapId>(),

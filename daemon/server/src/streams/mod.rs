@@ -27,6 +27,10 @@ pub const MAX_CHUNKS: usize = 524_288;
 /// partition or of the same range of partitions.
 pub const MAX_BYTES: usize = 8 << 20;
 
+/// Runs of slots in one chunk: each is a part of its own that is sent. A chunk of 2 MiB whose
+/// segments have 32 bytes, each apart from the others, has so many.
+pub const MAX_RUNS: usize = 65_536;
+
 /// One element of a stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StreamItem {
@@ -148,6 +152,11 @@ impl SharedStreams {
         memory: impl FnOnce(&AppId, u64) -> Option<Memory>,
     ) -> Result<(), Refusal> {
         let (count, bytes) = (source.items.count(), source.items.bytes());
+        let runs = source.items.runs_most();
+        if runs > MAX_RUNS {
+            let detail = format!("{runs} runs of slots in one chunk, at most {MAX_RUNS}");
+            return Err(Code::TooLarge.because(detail));
+        }
         if count > MAX_CHUNKS {
             let detail = format!("{count} chunks in one stream, at most {MAX_CHUNKS}");
             return Err(Code::TooLarge.because(detail));
@@ -163,7 +172,7 @@ impl SharedStreams {
         if open.len() >= MAX_STREAMS {
             return Err(Code::Overloaded.because("too many open streams on this connection"));
         }
-        let memory = memory(&source.app, bytes as u64)
+        let memory = memory(&source.app, source.items.memory() as u64)
             .ok_or_else(|| Code::Overloaded.because("open streams name too many blocks"))?;
         let listed = Arc::new(Listed {
             source,
@@ -265,6 +274,30 @@ mod tests {
         let none = |_: &AppId, _| None;
         let refusal = streams.open(2, source(1), none).unwrap_err();
         assert_eq!(refusal.code, Code::Overloaded, "no memory");
+    }
+
+    #[test]
+    fn a_chunk_of_many_runs_has_memory_for_the_parts_that_are_sent_of_it() {
+        let streams = SharedStreams::default();
+        let source = |chunks: &[usize]| {
+            let run = |first| SegmentRun { first, count: 1 };
+            let runs = |count: &usize| (0..*count as u32).map(|at| run(2 * at)).collect();
+            let wanted = chunks.iter().map(|count| (ReduceId(0), runs(count)));
+            Source {
+                items: Items::segments(ShuffleId(1), GenerationId(0), wanted),
+                ..source(0)
+            }
+        };
+        let mut needed = 0;
+        let mut memory = |_: &AppId, bytes| {
+            needed = bytes;
+            Some(Box::new(()) as Memory)
+        };
+        let chunks = [10, MAX_RUNS, 1];
+        streams.open(1, source(&chunks), &mut memory).unwrap();
+        assert!(needed > 100 * MAX_RUNS as u64, "{needed}");
+        let refused = open(&streams, 2, source(&[MAX_RUNS + 1])).unwrap_err();
+        assert_eq!(refused.code, Code::TooLarge);
     }
 
     #[test]

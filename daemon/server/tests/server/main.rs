@@ -6,6 +6,7 @@
     reason = "tests may panic"
 )]
 
+mod answers;
 mod at_once;
 mod connections;
 mod disk;

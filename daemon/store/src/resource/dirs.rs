@@ -85,6 +85,12 @@ impl HashedDirs {
         self.dirs.iter().map(|dir| dir.name.clone()).collect()
     }
 
+    /// Number and bytes of the names.
+    pub(crate) fn names_size(&self) -> (usize, usize) {
+        let bytes = self.dirs.iter().map(|dir| dir.name.len()).sum();
+        (self.dirs.len(), bytes)
+    }
+
     pub(crate) fn bases(&self) -> impl Iterator<Item = &Path> {
         self.dirs.iter().map(|dir| dir.base.as_path())
     }

@@ -83,11 +83,10 @@ impl Store {
         self.executor_dirs(app, exec).map(|dirs| dirs.names())
     }
 
-    /// Bytes of the names of these directories, if the executor is known.
-    pub fn local_dirs_bytes(&self, app: &AppId, exec: &str) -> Option<usize> {
+    /// Number and bytes of the names of these directories, if the executor is known.
+    pub fn local_dirs_size(&self, app: &AppId, exec: &str) -> Option<(usize, usize)> {
         let dirs = self.executor_dirs(app, exec);
-        dirs.ok()
-            .map(|dirs| dirs.bases().map(|base| base.as_os_str().len()).sum())
+        dirs.ok().map(|dirs| dirs.names_size())
     }
 
     /// Removes blocks of an executor that Spark names, and counts them. Only here the store removes

@@ -46,6 +46,19 @@ impl Store {
     }
 }
 
+impl Store {
+    /// How many partitions and segments [`Store::merge_statuses`] is about at most, as far as is
+    /// known. Waits for no partition.
+    pub fn merged_at_most(&self, key: &ShuffleKey) -> (usize, usize) {
+        let Ok(generation) = self.generation(key, Code::UnknownShuffle) else {
+            return (0, 0);
+        };
+        let partitions = reading(&generation.partitions);
+        let segments = partitions.by_reduce.values().map(|one| one.segments_hint());
+        (partitions.by_reduce.len(), segments.sum())
+    }
+}
+
 impl Generation {
     /// Holds a lock of its own, so that a repeated request waits for the first one (with a
     /// time-out). Pushes of other shuffles, and fetches, do not wait for its locks longer than one

@@ -41,6 +41,15 @@ message! { lenient, 10;
     }
 }
 
+impl GetLocalDirsForExecutors {
+    /// Returns the application, without decoding the executors, which may be very many.
+    pub fn app_of(payload: &[u8]) -> Option<AppId> {
+        let mut input = Reader::new(payload);
+        let id = input.u8().ok()?;
+        (id == Self::ID).then(|| input.field("app").ok()).flatten()
+    }
+}
+
 /// The directories of each executor.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LocalDirsForExecutors {

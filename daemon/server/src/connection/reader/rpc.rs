@@ -6,11 +6,15 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use lodestone_model::AppId;
+use lodestone_wire::Frame;
+use lodestone_wire::frame::{MergedBlockMetaRequest, RpcFailure};
+use tokio::sync::mpsc;
 use tokio::time::timeout;
 
 use super::{READ_BYTES, Reader, answer_frame, at_once, carry_out, send};
-use crate::connection::{CloseReason, Hold};
+use crate::connection::{CloseReason, Hold, Outbound};
 use crate::handler::{self, Answer, Call, NoRoom};
+use crate::service::lanes::Kind;
 use crate::service::pool::{Pool, Reserved};
 
 /// A long request holds memory for which others wait in line. So it waits no longer for that of its
@@ -54,11 +58,7 @@ impl Reader {
             }
             let answer = rpc_with_room(call, body, frame).await;
             let answer = answer.and_then(|answer| answer_frame(request_id, answer));
-            let size = answer.as_ref().map_or(0, Bytes::len) as u64;
-            hold.memory
-                .iter_mut()
-                .for_each(|memory| memory.shrink_to(size));
-            send(&outbound, answer, hold);
+            send_in_room(&outbound, answer, hold);
         });
     }
 
@@ -77,6 +77,49 @@ impl Reader {
         hold.memory.push(memory);
         Bytes::copy_from_slice(body)
     }
+
+    pub(super) async fn merged_meta(&mut self, request: MergedBlockMetaRequest) {
+        let mut hold = self.permit().await;
+        hold.memory.clear();
+        let (call, outbound) = (self.call.clone(), self.outbound.clone());
+        let (answers, socket) = (self.answers.clone(), Arc::clone(&self.socket));
+        tokio::spawn(async move {
+            if let Some((app, bytes)) = handler::merged_meta_memory(&call, &request) {
+                match socket.wait(answer_room(&call, app, &answers, bytes)).await {
+                    Some(reserved) => hold.memory = reserved,
+                    None => return,
+                }
+            }
+            let request_id = request.request_id;
+            let answer = carry_out(call, Kind::Question, move |call| {
+                handler::merged_meta(call, &request)
+            })
+            .await;
+            let frame = answer.map(|answer| match answer {
+                Ok((num_chunks, body)) => Frame::MergedBlockMetaSuccess {
+                    request_id,
+                    num_chunks,
+                    body,
+                }
+                .to_bytes(),
+                Err(error) => Frame::RpcFailure(RpcFailure { request_id, error }).to_bytes(),
+            });
+            send_in_room(&outbound, frame, hold);
+        });
+    }
+}
+
+/// Hands an answer to the writer. Its memory was reserved for the most that it could be.
+fn send_in_room(
+    outbound: &mpsc::Sender<Outbound>,
+    answer: Result<Bytes, CloseReason>,
+    mut hold: Hold,
+) {
+    let size = answer.as_ref().map_or(0, Bytes::len) as u64;
+    hold.memory
+        .iter_mut()
+        .for_each(|memory| memory.shrink_to(size));
+    send(outbound, answer, hold);
 }
 
 /// Waits for the memory of an answer, first for its shares: a client that does not read waits for
