@@ -3,6 +3,9 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use lodestone_store::Store;
 
 use crate::world::World;
 
@@ -74,7 +77,8 @@ pub fn no_data(world: &World, own: i64, foreign: &Foreign) -> Result<(), String>
 
 /// A daemon that holds no shuffle has its memory back.
 pub fn no_memory(world: &World) -> Result<(), String> {
-    match world.store().map(|store| store.load().memory_used) {
+    let kept = |store: &Arc<Store>| store.load().memory_used - store.memory_of_names();
+    match world.store().map(kept) {
         None | Some(0) => Ok(()),
         Some(bytes) => Err(format!("{bytes} bytes are kept of removed shuffles")),
     }

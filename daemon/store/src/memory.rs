@@ -21,6 +21,11 @@ impl Store {
         self.resources.pages.give_back_idle(self.now_ms());
     }
 
+    /// Memory of the names of applications and of removed shuffles, which stays when all data goes.
+    pub fn memory_of_names(&self) -> u64 {
+        self.resources.budget.names()
+    }
+
     /// Memory that the store holds, free pages included.
     pub fn memory_held(&self) -> u64 {
         self.resources.pages.bytes() + self.resources.budget.metadata()

@@ -5,7 +5,9 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use lodestone_model::{Code, Refusal, ShuffleKey, ShuffleSpec, check_name};
 
+use crate::resource::account::APPLICATION_BYTES;
 use crate::resource::home::Home;
+use crate::resource::reading;
 use crate::state::application::FIRST_LEASE_MS;
 use crate::state::generation::Generation;
 use crate::state::store::Store;
@@ -23,6 +25,7 @@ impl Store {
         if self.resources.budget.metadata_is_full() {
             return Err(Code::Overloaded.because("no memory for another shuffle"));
         }
+        self.check_name_of(key)?;
         let number = self.next_home.fetch_add(1, Relaxed);
         let home = Home::ours(key, number, spec.num_maps, self.resources.disks.len());
         let now_ms = self.resources.now_ms();
@@ -57,6 +60,19 @@ impl Store {
         });
         self.discard(replaced);
         outcome
+    }
+}
+
+impl Store {
+    /// Refuses a new application if there are too many: those that are known keep their room.
+    fn check_name_of(&self, key: &ShuffleKey) -> Result<(), Refusal> {
+        let applications = reading(&self.applications);
+        let most = self.resources.budget.applications_most(APPLICATION_BYTES);
+        if applications.len() as u64 >= most && !applications.contains_key(&key.app) {
+            let detail = format!("{most} applications are known: more need more --memory");
+            return Err(Code::Overloaded.because(detail));
+        }
+        Ok(())
     }
 }
 

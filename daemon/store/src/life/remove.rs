@@ -28,7 +28,7 @@ impl Store {
                 .shuffles
                 .get(&shuffle)
                 .map(|generation| generation.key.generation)
-                .max(state.tombstones.get(&shuffle).copied());
+                .max(state.tombstones.get(shuffle));
             let Some(generation) = generation.or(newest) else {
                 return Ok(());
             };
@@ -42,8 +42,12 @@ impl Store {
             if newest.is_some_and(|newest| newest > generation) {
                 return Err(Code::StaleGeneration.because(format!("{key} has a newer generation")));
             }
-            state.bury(shuffle, generation);
-            state.shuffles.remove(&shuffle)
+            let removed = state.shuffles.remove(&shuffle);
+            match removed {
+                Some(_) => state.tombstones.put(shuffle, generation),
+                None => state.tombstones.put_unknown(shuffle, generation),
+            }
+            removed
         };
         self.discard(removed);
         Ok(())
@@ -72,6 +76,7 @@ impl Store {
     ) -> bool {
         let Some(generations) = application.take(still, |state| {
             state.ended = true;
+            state.tombstones.clear();
             self.resources.foreign_dirs.close(state.executors.bases());
             std::mem::take(&mut state.shuffles).into_values().collect()
         }) else {

@@ -22,6 +22,17 @@ use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
 /// QUOTA.
 const METADATA_PART: (u64, u64) = (3, 4);
 
+/// The last part of the metadata is for applications that have less than a small part of it.
+const KEPT_FOR_SMALL: u64 = 32;
+const SMALL: u64 = 256;
+
+/// All applications without their shuffles take at most this part of the metadata: names cost
+/// nothing to make up.
+const APPLICATIONS_PART: u64 = 8;
+
+/// So many applications always have room.
+const APPLICATIONS_LEAST: u64 = 64;
+
 /// Part of the limit that tails leave free, for metadata that arrives at the same time.
 const SLACK_DIVISOR: u64 = 16;
 
@@ -33,6 +44,8 @@ pub(crate) struct Budget {
     /// Tails that readers have taken.
     read: AtomicU64,
     metadata: AtomicU64,
+    /// The part of the metadata that is for names of applications and of removed shuffles.
+    names: AtomicU64,
     /// The share of an application in the metadata.
     quota_percent: u8,
 }
@@ -45,6 +58,7 @@ impl Budget {
             tails: 0.into(),
             read: 0.into(),
             metadata: 0.into(),
+            names: 0.into(),
         }
     }
 
@@ -63,6 +77,14 @@ impl Budget {
 
     pub(crate) fn metadata(&self) -> u64 {
         self.metadata.load(Relaxed)
+    }
+
+    pub(crate) fn names(&self) -> u64 {
+        self.names.load(Relaxed)
+    }
+
+    pub(super) fn resize_names(&self, before: usize, after: usize) {
+        resize(&self.names, before, after);
     }
 
     pub(crate) fn used(&self) -> u64 {
@@ -124,6 +146,22 @@ impl Budget {
     /// True if metadata must not grow any more.
     pub(crate) fn metadata_is_full(&self) -> bool {
         self.metadata() >= self.metadata_limit()
+    }
+
+    /// True if an application that has `held` of it may take more metadata.
+    pub(super) fn has_metadata_for(&self, held: u64) -> bool {
+        let limit = self.metadata_limit();
+        let most = match held < limit / SMALL {
+            true => limit,
+            false => limit - limit / KEPT_FOR_SMALL,
+        };
+        self.metadata() < most
+    }
+
+    /// How many applications may be known, if each takes so many bytes.
+    pub(crate) fn applications_most(&self, bytes: usize) -> u64 {
+        let most = self.metadata_limit() / APPLICATIONS_PART / bytes as u64;
+        most.max(APPLICATIONS_LEAST)
     }
 
     /// Accounts for metadata that went from `before` bytes to `after`.

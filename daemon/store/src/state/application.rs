@@ -4,12 +4,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use lodestone_model::{
-    AppAttempt, AppId, Code, GenerationId, Refusal, ShuffleId, ShuffleKey, ShuffleSpec,
-};
+use lodestone_model::{AppAttempt, AppId, Code, Refusal, ShuffleId, ShuffleKey, ShuffleSpec};
 
 use super::executors::Executors;
 use super::generation::{GENERATION_BYTES, Generation};
+use super::tombstones::Tombstones;
 use crate::resource::account::Account;
 use crate::resource::home::Home;
 use crate::resource::locked;
@@ -17,10 +16,6 @@ use crate::sync::Mutex;
 
 /// Lease that registering a shuffle opens if there is none.
 pub(crate) const FIRST_LEASE_MS: u64 = 120_000;
-
-/// Removed shuffles that one application remembers, to distinguish late pushes from unknown
-/// shuffles. Above this number the lowest (oldest) shuffle ids are forgotten.
-const TOMBSTONES_MAX: usize = 65_536;
 
 /// One application and what it owns.
 #[derive(Debug)]
@@ -41,7 +36,7 @@ pub(crate) struct ApplicationState {
     /// The executors that registered through Spark's own protocol.
     pub(crate) executors: Executors,
     pub(crate) shuffles: BTreeMap<ShuffleId, Arc<Generation>>,
-    pub(crate) tombstones: BTreeMap<ShuffleId, GenerationId>,
+    pub(crate) tombstones: Tombstones,
     /// The metadata of all its shuffles.
     pub(crate) account: Arc<Account>,
 }
@@ -65,16 +60,8 @@ impl ApplicationState {
             lease_ms: FIRST_LEASE_MS,
             executors: Executors::default(),
             shuffles: BTreeMap::new(),
-            tombstones: BTreeMap::new(),
+            tombstones: Tombstones::new(&account),
             account,
-        }
-    }
-
-    /// Remembers that this generation is over.
-    pub(crate) fn bury(&mut self, shuffle: ShuffleId, generation: GenerationId) {
-        self.tombstones.insert(shuffle, generation);
-        if self.tombstones.len() > TOMBSTONES_MAX {
-            self.tombstones.pop_first();
         }
     }
 
@@ -92,7 +79,7 @@ impl ApplicationState {
         let current = self.shuffles.get(&key.shuffle);
         let newest = current
             .map(|generation| generation.key.generation)
-            .max(self.tombstones.get(&key.shuffle).copied());
+            .max(self.tombstones.get(key.shuffle));
         match newest {
             Some(newest) if newest > key.generation => {
                 Err(Code::StaleGeneration.because(format!("{key}: generation {newest} is known")))
@@ -146,7 +133,7 @@ impl ApplicationState {
         let account = Arc::clone(&self.account);
         account.resize(0, GENERATION_BYTES);
         let generation = Arc::new(Generation::new(key, spec, home, account));
-        self.tombstones.remove(&shuffle);
+        self.tombstones.remove(shuffle);
         self.shuffles.insert(shuffle, Arc::clone(&generation));
         generation
     }

@@ -10,3 +10,4 @@ pub(crate) mod generation;
 pub(crate) mod registrations;
 pub(crate) mod removal;
 pub(crate) mod store;
+pub(crate) mod tombstones;

@@ -179,7 +179,7 @@ impl Store {
                 generation if generation > key.generation => return Err(stale(generation)),
                 _ => {}
             }
-        } else if let Some(&generation) = state.tombstones.get(&key.shuffle) {
+        } else if let Some(generation) = state.tombstones.get(key.shuffle) {
             match generation {
                 generation if generation == key.generation => {
                     return Err(removed.because(format!("{key} was removed")));

@@ -80,7 +80,11 @@ pub(crate) fn remove(world: &World) {
 pub(crate) fn assert_nothing_stays(world: &World) {
     let files = world.data_files(DISK);
     assert!(files.is_empty(), "a file stays: {files:?}");
-    assert_eq!(world.store.load().memory_used, 0, "memory stays in use");
+    let (used, names) = (
+        world.store.load().memory_used,
+        world.store.memory_of_names(),
+    );
+    assert_eq!(used, names, "memory stays in use");
     assert_eq!(world.fs.open_files().0, 0);
 }
 

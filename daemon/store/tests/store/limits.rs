@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What clients make up takes a limited part of the memory: names of
+//! What clients make up takes a limited part of the memory: names of applications, of shuffles, of
 //! map attempts.
 
 use lodestone_model::*;
@@ -58,4 +58,76 @@ fn aborts_of_attempts_that_never_came_leave_memory_to_others() {
         store.end_application(app, AppAttempt::NONE).unwrap();
     }
     assert_eq!(store.load().memory_used, 0);
+}
+
+#[test]
+fn removals_of_shuffles_that_never_were_leave_memory_to_others() {
+    let world = World::with(1, MIB);
+    let (greedy, honest) = (key(), named("honest", 1));
+    let store = &world.store;
+    for key in [&greedy, &honest] {
+        store.register_shuffle(key, spec()).unwrap();
+    }
+    let remove = |shuffle: i32| {
+        let removed = Some(GenerationId(0));
+        store.remove_shuffle(&greedy.app, AppAttempt::NONE, ShuffleId(shuffle), removed)
+    };
+    let before = store.load().memory_used;
+    for shuffle in 100..60_000 {
+        assert_eq!(remove(shuffle), Ok(()));
+    }
+    let used = store.load().memory_used;
+    assert!(used > before + 100_000, "they are counted: {used}");
+    assert!(used < MIB * 3 / 4, "{used} bytes of what clients made up");
+    works(store, &honest, 0);
+    assert_eq!(remove(greedy.shuffle.0), Ok(()), "a removal always works");
+    for app in [&greedy.app, &honest.app] {
+        store.end_application(app, AppAttempt::NONE).unwrap();
+    }
+    assert_eq!(store.load().memory_used, 0);
+}
+
+#[test]
+fn names_of_applications_that_are_made_up_leave_memory_to_those_that_are_known() {
+    let world = World::with(1, MIB);
+    let honest = named("honest", 1);
+    let store = &world.store;
+    store.register_shuffle(&honest, spec()).unwrap();
+    let made_up = |number: usize| {
+        let key = named(&format!("made-up-{number}"), 1);
+        store.register_shuffle(&key, spec()).err()
+    };
+    let refused = (0..10_000).find_map(made_up).expect("names have a limit");
+    assert_eq!(refused.code, Code::Overloaded);
+    for map in 0..100 {
+        works(store, &honest, map);
+    }
+    for shuffle in 2..50 {
+        let key = named("honest", shuffle);
+        assert_eq!(store.register_shuffle(&key, spec()), Ok(()));
+        works(store, &key, 0);
+    }
+    assert!(store.load().memory_used < MIB);
+}
+
+#[test]
+fn large_applications_leave_memory_to_small_ones() {
+    let world = World::with(1, 8 * MIB);
+    let honest = named("honest", 1);
+    let store = &world.store;
+    store.register_shuffle(&honest, spec()).unwrap();
+    for name in ["large", "larger"] {
+        let key = named(name, 1);
+        store.register_shuffle(&key, spec()).unwrap();
+        let headers: Vec<_> = (0..1_000).map(|_| header(0, b"x")).collect();
+        let body = vec![b'x'; headers.len()];
+        let push = |map: u32| {
+            let codes = store.push_batch(&key, &batch(map, i64::from(map), &headers, &body));
+            codes.unwrap().contains(&Code::Ok)
+        };
+        assert!((0..2_000).any(|map| !push(map)), "two million segments");
+    }
+    for map in 0..50 {
+        works(store, &honest, map);
+    }
 }

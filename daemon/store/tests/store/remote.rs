@@ -296,7 +296,11 @@ fn memory_is_at_its_floor_when_a_remote_shuffle_is_removed() {
         .store
         .remove_shuffle(&app(), AppAttempt::NONE, ShuffleId(7), None);
     removed.unwrap();
-    assert_eq!(world.store.load().memory_used, floor);
+    let (used, names) = (
+        world.store.load().memory_used,
+        world.store.memory_of_names(),
+    );
+    assert_eq!(used, floor + names);
     let late = world.attempt(0, 0).push(&[(1, b"late")]);
     assert_eq!(late, [Code::TooLate]);
 }
