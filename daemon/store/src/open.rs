@@ -131,9 +131,6 @@ impl Store {
         }
         let was_read = earlier.is_whole;
         let executors = self.take_over(earlier.registrations);
-        if executors > 0 {
-            tracing::info!(executors, "executors of an earlier daemon are taken over");
-        }
         if is_all && was_read && (executors == 0 || self.registrations.are_kept()) {
             for leftover in leftovers {
                 incarnation::remove(fs, &leftover.root);

@@ -365,3 +365,35 @@ fn the_blocks_of_an_executor_with_a_hundred_thousand_maps_are_removed_in_one_req
     let again: BlocksRemoved = client.ask(&names("1"));
     assert_eq!(again.count, 0);
 }
+
+#[test]
+fn executors_without_room_after_a_restart_are_logged_and_come_back_with_more_memory() {
+    let (dir, local) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let dir = dir.path().to_str().unwrap();
+    let start = |memory: &str| Daemon::start(&["--dir", dir, "--memory", memory]);
+    let large = start("512MiB");
+    // A long name of a directory that is there.
+    let name = format!("{}{}", "/.".repeat(400), local.path().display());
+    let executor = |exec_id: String| RegisterExecutor {
+        app: app(),
+        exec_id,
+        local_dirs: vec![name.clone(); 100],
+        sub_dirs_per_local_dir: SUB_DIRS,
+        shuffle_manager: "org.apache.spark.shuffle.sort.SortShuffleManager".to_owned(),
+    };
+    let mut client = Client::connect(&large);
+    for number in 0..5 {
+        let id = client.send_rpc(&executor(number.to_string()));
+        assert!(client.answer_to(id).is_empty());
+    }
+    drop(large);
+    let small = start("16MiB");
+    small.logged("Start the daemon again with more --memory");
+    drop(small);
+    let large = start("512MiB");
+    let known: LocalDirsForExecutors = Client::connect(&large).ask(&GetLocalDirsForExecutors {
+        app: app(),
+        exec_ids: (0..5).map(|number| number.to_string()).collect(),
+    });
+    assert_eq!(known.executors.len(), 5);
+}

@@ -2,11 +2,13 @@
 //! Executors register with Spark's own protocol, and Spark asks for their directories.
 
 use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
 
 use lodestone_model::{AppAttempt, AppId, Code, Refusal, check_name, is_path_segment};
 
 use crate::resource::dirs::{HashedDirs, SpreadDir};
 use crate::resource::locked;
+use crate::resource::names::{HeldNames, Names};
 use crate::state::executors::{Executor, ExecutorInfo};
 use crate::state::store::Store;
 
@@ -21,12 +23,20 @@ const DIR_BYTES_MAX: usize = 4_096;
 /// daemon.
 const DIR_BYTES: usize = 256;
 
+/// An executor without its directories, and a part of its application.
+const EXECUTOR_BYTES: u64 = 512;
+
 /// Memory of the names of an executor's directories: as given, without links, and beside them the
 /// merge directory.
 fn names_bytes(info: &ExecutorInfo) -> u64 {
     let dirs = info.local_dirs.iter();
-    dirs.map(|dir| (3 * dir.len() + DIR_BYTES) as u64).sum()
+    let names = dirs.map(|dir| (3 * dir.len() + DIR_BYTES) as u64);
+    EXECUTOR_BYTES + names.sum::<u64>()
 }
+
+/// Why an executor is refused, and what its operator can do.
+const NO_ROOM: &str = "no room for the names of more executors' directories, or not for those of \
+                       this application: the daemon needs more --memory";
 
 impl Store {
     /// Registers an executor, or replaces its earlier registration. The first one of an application
@@ -38,11 +48,31 @@ impl Store {
         attempt: AppAttempt,
         info: ExecutorInfo,
     ) -> Result<(), Refusal> {
+        self.register(app, exec, (attempt, info), Names::hold)
+    }
+
+    /// Registers an executor that an earlier daemon knew.
+    pub(crate) fn register_again(
+        &self,
+        app: &AppId,
+        exec: &str,
+        attempt: AppAttempt,
+        info: ExecutorInfo,
+    ) -> Result<(), Refusal> {
+        self.register(app, exec, (attempt, info), Names::hold_again)
+    }
+
+    fn register(
+        &self,
+        app: &AppId,
+        exec: &str,
+        (attempt, info): (AppAttempt, ExecutorInfo),
+        hold: fn(&Arc<Names>, &AppId, u64) -> Option<HeldNames>,
+    ) -> Result<(), Refusal> {
         check_name("an executor id", exec)?;
         self.check_dirs(&info)?;
-        let names = self.resources.names.hold(names_bytes(&info));
-        let names =
-            names.ok_or_else(|| Code::Overloaded.because("too many executors are known"))?;
+        let names = hold(&self.resources.names, app, names_bytes(&info));
+        let names = names.ok_or_else(|| Code::Overloaded.because(NO_ROOM))?;
         let merge_dirs = match &info.merge_dir {
             None => None,
             Some(name) => Some(self.merge_dirs(&info, name)?),

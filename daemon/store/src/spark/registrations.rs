@@ -5,7 +5,7 @@ use std::io;
 use std::path::Path;
 use std::sync::atomic::Ordering::SeqCst;
 
-use lodestone_model::{AppAttempt, AppId, Refusal};
+use lodestone_model::{AppAttempt, AppId, Code, Refusal};
 use lodestone_planted::{self as planted, Bug};
 
 use crate::resource::timed_mutex::TimedGuard;
@@ -49,24 +49,28 @@ impl Store {
     }
 
     /// Registers the executors of an earlier daemon again, if their directories still exist and are
-    /// allowed. Returns their number.
+    /// allowed. Returns their number, with those for which there is no room.
     pub(crate) fn take_over(&self, registrations: Vec<Registration>) -> usize {
+        let mut without_room = Vec::new();
         let taken = |registration: Registration| {
             let Registration {
                 app,
                 attempt,
                 executor,
                 info,
-            } = registration;
+            } = registration.clone();
             let mut dirs = info.local_dirs.iter();
             if dirs.all(|dir| self.resources.is_gone(Path::new(dir))) {
                 return false;
             }
             let registered = AppId::new(&app)
                 .map_err(Refusal::from)
-                .and_then(|app| self.register_executor(&app, &executor, AppAttempt(attempt), info));
+                .and_then(|app| self.register_again(&app, &executor, AppAttempt(attempt), info));
             if let Err(refusal) = &registered {
                 tracing::warn!(app, executor, %refusal, "an executor is not taken over");
+                if refusal.code == Code::Overloaded {
+                    without_room.push(registration);
+                }
             }
             registered.is_ok()
         };
@@ -78,10 +82,26 @@ impl Store {
             .filter(|taken| *taken)
             .count();
         self.registrations.is_held.store(false, SeqCst);
-        if count > 0
+        if count > 0 {
+            tracing::info!(
+                executors = count,
+                "executors of an earlier daemon are taken over"
+            );
+        }
+        let lost = without_room.len();
+        if lost > 0 {
+            tracing::error!(
+                executors = lost,
+                "the blocks of these executors are not served: there is no room for the names of \
+                 their directories. Start the daemon again with more --memory"
+            );
+        }
+        if count + lost > 0
             && let Some(mut log) = self.registrations.turn()
         {
-            let known = self.known_registrations();
+            // A daemon with more memory finds them, unless so many others register meanwhile that
+            // the file is written again.
+            let known = [self.known_registrations(), without_room].concat();
             let written = self
                 .registrations
                 .rewrite(&mut log, self.resources.fs(), &known);
@@ -89,6 +109,6 @@ impl Store {
                 tracing::warn!(%error, "a restart would forget executors");
             }
         }
-        count
+        count + lost
     }
 }

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What clients make up takes a limited part of the memory: names of applications, of shuffles, of
-//! map attempts.
+//! map attempts, of directories.
+
+use std::path::Path;
 
 use lodestone_model::*;
-use lodestone_store::Store;
+use lodestone_store::{ExecutorInfo, Store};
 
 use crate::world::*;
 
@@ -129,5 +131,74 @@ fn large_applications_leave_memory_to_small_ones() {
     }
     for map in 0..50 {
         works(store, &honest, map);
+    }
+}
+
+/// An executor whose directories have names of this many bytes together.
+fn executor(number: usize, bytes: usize) -> ExecutorInfo {
+    ExecutorInfo {
+        local_dirs: vec![format!("/{number:0>990}"); bytes / 1_000],
+        sub_dirs: 64,
+        merge_dir: None,
+    }
+}
+
+#[test]
+fn executors_of_one_application_leave_room_for_those_of_others() {
+    let world = World::new();
+    let register = |app: &str, number: usize, bytes: usize| {
+        let (app, id) = (AppId::new(app).unwrap(), number.to_string());
+        let info = executor(number, bytes);
+        let store = &world.store;
+        store.register_executor(&app, &id, AppAttempt::NONE, info)
+    };
+    let fill = |app: &str| {
+        let refused = (0..100).find_map(|number| register(app, number, 20_000).err());
+        let refusal = refused.expect("two megabytes of names");
+        assert_eq!(refusal.code, Code::Overloaded);
+        assert!(refusal.detail.contains("--memory"), "{}", refusal.detail);
+    };
+    fill("greedy");
+    fill("another-one");
+    for number in 0..10 {
+        assert_eq!(register("honest", number, 2_000), Ok(()));
+    }
+    assert_eq!(
+        register("greedy", 0, 4_000).unwrap_err().code,
+        Code::Overloaded
+    );
+    for app in ["greedy", "another-one", "honest"] {
+        let app = AppId::new(app).unwrap();
+        world.store.end_application(&app, AppAttempt::NONE).unwrap();
+    }
+    assert_eq!(register("honest", 0, 150_000), Ok(()), "all of it is free");
+}
+
+#[test]
+fn all_executors_that_had_room_have_it_after_a_restart() {
+    let mut world = World::new();
+    world.fs.add_dir(Path::new("/data"));
+    let mut registered = Vec::new();
+    // Later daemons take them over in the order of their names.
+    for app in ["z-first", "m-second", "a-third"] {
+        let app = AppId::new(app).unwrap();
+        for number in 0..100 {
+            let info = ExecutorInfo {
+                local_dirs: vec!["/data".into(); 50],
+                sub_dirs: 64,
+                merge_dir: None,
+            };
+            let (store, id) = (&world.store, number.to_string());
+            let done = store.register_executor(&app, &id, AppAttempt::NONE, info);
+            registered.extend(done.is_ok().then_some((app.clone(), id)));
+        }
+    }
+    assert!(registered.len() < 300, "the names have a limit");
+    for seed in 2..4 {
+        world.fs.crash();
+        world = World::on(world.fs.clone(), vec![DISK.into()], LITTLE_MEMORY, seed);
+        for (app, id) in &registered {
+            assert!(world.store.local_dirs(app, id).is_ok(), "{id} of {app}");
+        }
     }
 }
