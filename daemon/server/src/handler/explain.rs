@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Explain: the driver's report about its shuffles.
 
-use lodestone_model::Refusal;
+use lodestone_model::{AppId, Refusal};
 use lodestone_wire::extension::explain::{ExplainApplication, Explanation, ReportApplication};
 use lodestone_wire::extension::status::Done;
 
@@ -9,7 +9,9 @@ use super::Call;
 
 pub(super) fn report(call: &Call, message: ReportApplication) -> Result<Done, Refusal> {
     let service = &call.service;
-    service.reports.keep(message, service.store.now_ms())?;
+    let is_registered = |app: &AppId| service.store.check_application(app).is_ok();
+    let now_ms = service.store.now_ms();
+    service.reports.keep(message, now_ms, is_registered)?;
     Ok(Done {
         incarnation: service.incarnation(),
     })

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The reports of drivers about their shuffles: the last report of each application, kept after its
-//! end for people who ask for reasons. In memory, with a limit; the oldest goes first.
+//! end for people who ask for reasons. In memory, with a limit. Anybody can send reports under any
+//! name: those of applications that nobody registered go first, and then the oldest.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -10,6 +11,12 @@ use lodestone_wire::extension::explain::{ReportApplication, ReportKept};
 
 /// Applications that are remembered, however short their reports.
 const APPLICATIONS_MAX: usize = 1024;
+
+/// Reports of one application: its attempts. Spark tries an application a few times.
+const PER_APPLICATION_MAX: usize = 16;
+
+/// The part of the memory that the reports of one application may take.
+const APPLICATION_PART: usize = 4;
 
 /// `docs/protocol.md`, section 1: the sign between an application's id and its driver's number.
 const DRIVER_SIGN: char = '~';
@@ -27,9 +34,12 @@ pub struct Reports {
     kept: Mutex<Kept>,
 }
 
+/// An application, and its attempt.
+type Key = (AppId, AppAttempt);
+
 #[derive(Debug, Default)]
 struct Kept {
-    reports: BTreeMap<(AppId, AppAttempt), Report>,
+    reports: BTreeMap<Key, Report>,
     bytes: usize,
     count: u64,
 }
@@ -39,6 +49,8 @@ struct Report {
     ended: bool,
     text: String,
     kept_ms: u64,
+    /// The application was registered when it sent this report or an earlier one.
+    was_registered: bool,
     /// The number of reports that came before this one.
     turn: u64,
 }
@@ -58,9 +70,16 @@ impl Reports {
         }
     }
 
-    /// Replaces the earlier report of the application attempt. The oldest of the others make room.
-    pub fn keep(&self, message: ReportApplication, now_ms: u64) -> Result<(), Refusal> {
-        let (length, limit) = (message.report.len(), self.limit_bytes / 4);
+    /// Replaces the earlier report of the application attempt. Others make room: the oldest of the
+    /// same application, if it has its share. Then those of applications that nobody registered,
+    /// those of applications that ended, and the oldest.
+    pub fn keep(
+        &self,
+        message: ReportApplication,
+        now_ms: u64,
+        is_registered: impl Fn(&AppId) -> bool,
+    ) -> Result<(), Refusal> {
+        let (length, limit) = (message.report.len(), self.limit_bytes / APPLICATION_PART);
         if length + ENTRY_BYTES > limit {
             let detail = format!("a report of {length} bytes; a quarter of the room is {limit}");
             return Err(Code::TooLarge.because(detail));
@@ -68,20 +87,30 @@ impl Reports {
         let mut kept = self.kept();
         let turn = kept.count;
         kept.count += 1;
-        kept.remove(&(message.app.clone(), message.app_attempt));
+        let key = (message.app, message.app_attempt);
+        let earlier = kept.remove(&key);
         let report = Report {
+            was_registered: is_registered(&key.0) || earlier.is_some_and(|one| one.was_registered),
             ended: message.ended,
             text: message.report,
             kept_ms: now_ms,
             turn,
         };
         kept.bytes += report.bytes();
-        kept.reports
-            .insert((message.app, message.app_attempt), report);
-        while kept.bytes > self.limit_bytes || kept.reports.len() > APPLICATIONS_MAX {
-            kept.remove_oldest();
+        kept.reports.insert(key.clone(), report);
+        while kept.has_more_than_its_share(&key.0, limit) {
+            let of_others = |((app, _), report): (&Key, &Report)| (*app != key.0, report.turn);
+            kept.remove_first(of_others);
         }
-        Ok(())
+        while kept.bytes > self.limit_bytes || kept.reports.len() > APPLICATIONS_MAX {
+            kept.remove_first(|((app, _), report)| {
+                (is_registered(app), report.was_registered, report.turn)
+            });
+        }
+        match kept.reports.contains_key(&key) {
+            true => Ok(()),
+            false => Err(Code::Overloaded.because("registered applications have all the room")),
+        }
     }
 
     /// Bytes of the reports that [`Reports::of`] returns, or [`Reports::list`] if the id is empty.
@@ -127,21 +156,31 @@ impl Reports {
 }
 
 impl Kept {
-    fn of(&self, app: &str) -> impl Iterator<Item = (&(AppId, AppAttempt), &Report)> {
+    fn of(&self, app: &str) -> impl Iterator<Item = (&Key, &Report)> {
         self.reports
             .iter()
             .filter(move |((id, _), _)| id.as_str() == app || without_driver(id.as_str()) == app)
     }
 
-    fn remove(&mut self, key: &(AppId, AppAttempt)) {
-        if let Some(report) = self.reports.remove(key) {
-            self.bytes -= report.bytes();
-        }
+    fn has_more_than_its_share(&self, app: &AppId, limit_bytes: usize) -> bool {
+        let of_app = || self.reports.iter().filter(|((one, _), _)| one == app);
+        of_app().count() > PER_APPLICATION_MAX
+            || of_app().map(|(_, report)| report.bytes()).sum::<usize>() > limit_bytes
     }
 
-    fn remove_oldest(&mut self) {
-        let oldest = self.reports.iter().min_by_key(|(_, report)| report.turn);
-        if let Some(key) = oldest.map(|(key, _)| key.clone()) {
+    fn remove(&mut self, key: &Key) -> Option<Report> {
+        let report = self.reports.remove(key)?;
+        self.bytes -= report.bytes();
+        Some(report)
+    }
+
+    /// Removes the report with the lowest rank.
+    fn remove_first<R: Ord>(&mut self, rank: impl Fn((&Key, &Report)) -> R) {
+        let first = self
+            .reports
+            .iter()
+            .min_by_key(|&(key, report)| rank((key, report)));
+        if let Some(key) = first.map(|(key, _)| key.clone()) {
             self.remove(&key);
         }
     }
@@ -156,12 +195,7 @@ fn without_driver(id: &str) -> &str {
     }
 }
 
-fn shown(
-    (app, attempt): &(AppId, AppAttempt),
-    report: &Report,
-    text: String,
-    now_ms: u64,
-) -> ReportKept {
+fn shown((app, attempt): &Key, report: &Report, text: String, now_ms: u64) -> ReportKept {
     ReportKept {
         app: app.clone(),
         app_attempt: *attempt,
@@ -172,88 +206,4 @@ fn shown(
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn report(app: &str, text: &str) -> ReportApplication {
-        ReportApplication {
-            app: AppId::new(app).unwrap(),
-            app_attempt: AppAttempt::NONE,
-            ended: false,
-            report: text.to_owned(),
-        }
-    }
-
-    #[test]
-    fn the_last_report_counts_and_its_age_is_shown() {
-        let reports = Reports::new(1 << 20);
-        reports.keep(report("a", "first"), 1000).unwrap();
-        reports.keep(report("a", "second"), 3000).unwrap();
-        let found = reports.of("a", 3500);
-        assert_eq!(found.len(), 1);
-        assert_eq!((found[0].report.as_str(), found[0].age_ms), ("second", 500));
-        assert!(reports.of("b", 3500).is_empty());
-    }
-
-    #[test]
-    fn drivers_that_gave_their_applications_the_same_id_are_all_found_by_it() {
-        let reports = Reports::new(1 << 20);
-        for app in [
-            "a~0123456789abcdef",
-            "a~fedcba9876543210",
-            "a",
-            "a~b",
-            "ab~0123456789abcdef",
-        ] {
-            reports.keep(report(app, app), 0).unwrap();
-        }
-        let found: Vec<_> = reports
-            .of("a", 0)
-            .into_iter()
-            .map(|kept| kept.report)
-            .collect();
-        assert_eq!(found, ["a", "a~0123456789abcdef", "a~fedcba9876543210"]);
-        assert_eq!(reports.of("a~fedcba9876543210", 0).len(), 1);
-        assert_eq!(reports.of("a~b", 0).len(), 1);
-    }
-
-    #[test]
-    fn the_application_that_was_silent_for_longest_makes_room() {
-        let reports = Reports::new(20_000);
-        for app in ["a", "b", "c"] {
-            reports.keep(report(app, &"x".repeat(4000)), 0).unwrap();
-        }
-        reports.keep(report("a", &"y".repeat(4000)), 1).unwrap();
-        for app in ["d", "e"] {
-            reports.keep(report(app, &"x".repeat(4000)), 2).unwrap();
-        }
-        let left: Vec<_> = reports
-            .list(2)
-            .into_iter()
-            .map(|kept| kept.app.to_string())
-            .collect();
-        assert_eq!(left, ["a", "c", "d", "e"].map(str::to_owned));
-        assert!(reports.list(2).iter().all(|kept| kept.report.is_empty()));
-    }
-
-    #[test]
-    fn a_report_that_would_drive_out_most_others_is_refused() {
-        let reports = Reports::new(20_000);
-        reports.keep(report("a", "small"), 0).unwrap();
-        let refused = reports.keep(report("b", &"x".repeat(5000)), 0).unwrap_err();
-        assert_eq!(refused.code, Code::TooLarge);
-        assert_eq!(reports.list(0).len(), 1);
-    }
-
-    #[test]
-    fn short_reports_are_bounded_in_number() {
-        let reports = Reports::new(1 << 30);
-        for app in 0..APPLICATIONS_MAX + 10 {
-            reports
-                .keep(report(&format!("app-{app:05}"), ""), 0)
-                .unwrap();
-        }
-        assert_eq!(reports.list(0).len(), APPLICATIONS_MAX);
-        assert_eq!(reports.list(0)[0].app.as_str(), "app-00010");
-    }
-}
+mod tests;

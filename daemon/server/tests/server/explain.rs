@@ -127,3 +127,19 @@ fn a_report_that_is_too_large_is_refused_and_the_last_one_kept() {
     let (_, out, _) = run_any(&["explain", "app-1", "--json", "--service", daemon.address()]);
     assert_eq!(out, format!("{REPORT}\n"));
 }
+
+#[test]
+fn reports_under_names_that_anybody_makes_up_do_not_drive_out_that_of_an_application() {
+    let daemon = Inside::start(Environment::os());
+    let (mut driver, mut other) = (daemon.connect(), daemon.connect());
+    driver.register(&daemon.key(1), 1, 1);
+    let _: Done = driver.ask(&report(app(), false, REPORT));
+    for number in 0..1_100 {
+        let made_up = AppId::new(&format!("made-up-{number}")).unwrap();
+        let _: Done = other.ask(&report(made_up, false, "{}"));
+    }
+    let app = app().as_str().to_owned();
+    let answer: Explanation = driver.ask(&ExplainApplication { app });
+    assert_eq!(answer.applications.len(), 1);
+    daemon.stop();
+}
