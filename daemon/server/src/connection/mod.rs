@@ -10,6 +10,7 @@ mod sendfile;
 mod sending;
 pub mod socket;
 pub mod table;
+mod taking;
 mod watched;
 mod writer;
 
@@ -72,7 +73,7 @@ pub enum CloseReason {
     #[error("no request for {} s", IDLE_TIMEOUT.as_secs())]
     Idle,
     /// Another connection needs its place.
-    #[error("nothing moved on it, and max-connections is reached")]
+    #[error("little or nothing moved on it, and max-connections is reached")]
     MadeWay,
     /// The daemon stops.
     #[error("the daemon stops")]

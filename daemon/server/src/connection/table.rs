@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! All open connections. When there are too many, one makes way that is idle, or on which nothing
 //! moves: it waits for its client, or for memory that others hold. Hosts that vanished leave such
-//! connections behind, and each of them would keep an executor out.
+//! connections behind, and each of them would keep an executor out. So does one whose client takes
+//! its answers too slowly.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
@@ -14,6 +15,7 @@ use tokio::time::{Instant, timeout};
 
 use super::clock;
 use super::socket::Socket;
+use super::taking::Taking;
 use super::watched::Watched;
 use super::{IDLE_TIMEOUT, MAX_IN_WORK};
 
@@ -48,6 +50,8 @@ pub(super) struct Entry {
     moved: AtomicU64,
     /// Waits for the rest of a request, until the client takes bytes of an answer, or for memory.
     waits: AtomicUsize,
+    /// How fast the client takes answers.
+    pub(super) taking: Taking,
     /// Another connection needs the place.
     pub(super) makes_way: Notify,
 }
@@ -87,6 +91,7 @@ impl ConnectionTable {
             begin: self.begin,
             moved: 0.into(),
             waits: 0.into(),
+            taking: Taking::default(),
             makes_way: Notify::new(),
         });
         entry.bytes_moved();
@@ -141,7 +146,8 @@ impl Entry {
     fn may_make_way(&self) -> bool {
         let moved = Duration::from_nanos(self.moved.load(Relaxed));
         let waits = self.waits.load(Relaxed) > 0;
-        self.is_idle() || (waits && self.begin.elapsed().saturating_sub(moved) >= QUIET)
+        let is_quiet = || self.begin.elapsed().saturating_sub(moved) >= QUIET;
+        self.is_idle() || (waits && (is_quiet() || self.taking.is_slow()))
     }
 
     /// Bytes were read or written.
@@ -186,43 +192,4 @@ impl Drop for Place {
 }
 
 #[cfg(test)]
-mod tests {
-    use tokio::time::advance;
-
-    use super::*;
-
-    /// Places with a request in work each.
-    async fn in_work(table: &Arc<ConnectionTable>) -> [(Place, OwnedSemaphorePermit); 2] {
-        let places = [table.enter(0).await.unwrap(), table.enter(1).await.unwrap()];
-        places.map(|place| {
-            let permits = Arc::clone(&place.entry.permits);
-            (place, permits.try_acquire_owned().unwrap())
-        })
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_connection_in_use_makes_way_when_it_waits_and_no_byte_moves() {
-        let table = ConnectionTable::new(2, true);
-        let [(slow, _permit), (well, _other)] = in_work(&table).await;
-        slow.entry.waits.store(1, Relaxed);
-        assert!(table.enter(2).await.is_none(), "not for long enough");
-        advance(QUIET).await;
-        well.entry.waits.store(1, Relaxed);
-        well.entry.bytes_moved();
-        let entry = Arc::clone(&slow.entry);
-        let (entered, ()) = tokio::join!(table.enter(3), async {
-            entry.makes_way.notified().await;
-            drop(slow);
-        });
-        assert!(entered.is_some());
-        assert!(table.enter(4).await.is_none(), "the other one moves bytes");
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_connection_whose_request_is_carried_out_does_not_make_way() {
-        let table = ConnectionTable::new(2, true);
-        let [_one, _other] = in_work(&table).await;
-        advance(QUIET * 10).await;
-        assert!(table.enter(2).await.is_none());
-    }
-}
+mod tests;

@@ -28,8 +28,23 @@ impl Watched {
         self.entry.wait(awaited).await
     }
 
+    /// Waits until the client takes bytes of an answer.
+    pub(super) async fn wait_to_send<T>(&self, awaited: impl Future<Output = T>) -> T {
+        self.wait(self.entry.taking.wait(awaited)).await
+    }
+
+    /// There is nothing to be sent.
+    pub(super) fn sent_all(&self) {
+        self.entry.taking.took_all();
+    }
+
     fn noted(&self, moved: io::Result<usize>) -> io::Result<usize> {
         moved.inspect(|_| self.entry.bytes_moved())
+    }
+
+    fn noted_sent(&self, sent: io::Result<usize>) -> io::Result<usize> {
+        self.noted(sent)
+            .inspect(|count| self.entry.taking.took(*count))
     }
 }
 
@@ -47,10 +62,10 @@ impl Socket for Watched {
     }
 
     fn try_write(&self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
-        self.noted(self.socket.try_write(slices))
+        self.noted_sent(self.socket.try_write(slices))
     }
 
     fn try_send(&self, pieces: &[Part]) -> io::Result<usize> {
-        self.noted(self.socket.try_send(pieces))
+        self.noted_sent(self.socket.try_send(pieces))
     }
 }

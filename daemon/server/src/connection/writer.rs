@@ -71,6 +71,7 @@ impl Writer {
                 Err(TryRecvError::Disconnected) => return self.flush().await,
                 Err(TryRecvError::Empty) => {
                     self.flush().await?;
+                    self.socket.sent_all();
                     match self.queue.recv().await {
                         Some(item) => item,
                         None => return Ok(()),
@@ -173,7 +174,10 @@ pub(super) async fn writable_in_time(socket: &Watched) -> Result<(), CloseReason
         true => Duration::MAX,
         false => STALL_TIMEOUT,
     };
-    match socket.wait(timeout(longest, writable(socket))).await {
+    match socket
+        .wait_to_send(timeout(longest, writable(socket)))
+        .await
+    {
         Ok(writable) => writable.map_err(CloseReason::Socket),
         Err(_) => Err(CloseReason::StalledAnswer),
     }

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Which connection makes way for another one.
+
+use std::io::{self, IoSlice};
+use std::task::{Context, Poll};
+
+use bytes::BufMut;
+use lodestone_store::Part;
+use tokio::time::{Interval, advance, interval};
+
+use super::super::writer::writable_in_time;
+use super::*;
+
+/// The socket of a client that takes so many bytes of an answer now and then.
+#[derive(Debug)]
+struct Trickle(usize, Mutex<Interval>);
+
+impl Trickle {
+    fn new(bytes: usize) -> Arc<Self> {
+        let period = QUIET - Duration::from_secs(1);
+        Arc::new(Self(bytes, Mutex::new(interval(period))))
+    }
+}
+
+impl Socket for Trickle {
+    fn poll_readable(&self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Pending
+    }
+
+    fn poll_writable(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.1.lock().unwrap().poll_tick(context).map(|_| Ok(()))
+    }
+
+    fn try_read(&self, _: &mut dyn BufMut) -> io::Result<usize> {
+        Ok(0)
+    }
+
+    fn try_write(&self, _: &[IoSlice<'_>]) -> io::Result<usize> {
+        Ok(self.0)
+    }
+
+    fn try_send(&self, _: &[Part]) -> io::Result<usize> {
+        self.try_write(&[])
+    }
+}
+
+/// Places with a request in work each.
+async fn in_work(table: &Arc<ConnectionTable>) -> [(Place, OwnedSemaphorePermit); 2] {
+    let places = [table.enter(0).await.unwrap(), table.enter(1).await.unwrap()];
+    places.map(|place| {
+        let permits = Arc::clone(&place.entry.permits);
+        (place, permits.try_acquire_owned().unwrap())
+    })
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_connection_in_use_makes_way_when_it_waits_and_no_byte_moves() {
+    let table = ConnectionTable::new(2, true);
+    let [(slow, _permit), (well, _other)] = in_work(&table).await;
+    slow.entry.waits.store(1, Relaxed);
+    assert!(table.enter(2).await.is_none(), "not for long enough");
+    advance(QUIET).await;
+    well.entry.waits.store(1, Relaxed);
+    well.entry.bytes_moved();
+    let entry = Arc::clone(&slow.entry);
+    let (entered, ()) = tokio::join!(table.enter(3), async {
+        entry.makes_way.notified().await;
+        drop(slow);
+    });
+    assert!(entered.is_some());
+    assert!(table.enter(4).await.is_none(), "the other one moves bytes");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_connection_whose_request_is_carried_out_does_not_make_way() {
+    let table = ConnectionTable::new(2, true);
+    let [_one, _other] = in_work(&table).await;
+    advance(QUIET * 10).await;
+    assert!(table.enter(2).await.is_none());
+}
+
+/// Sends an answer without end.
+async fn send(socket: &Watched) {
+    loop {
+        writable_in_time(socket).await.unwrap();
+        socket.try_write(&[]).unwrap();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_takes_a_few_bytes_of_an_answer_now_and_then_keeps_nobody_out() {
+    let table = ConnectionTable::new(2, true);
+    let [(slow, _permit), (well, _other)] = in_work(&table).await;
+    let few = slow.watched(Trickle::new(100));
+    let many = well.watched(Trickle::new(1 << 20));
+    let entry = Arc::clone(&slow.entry);
+    let (table, trickles) = (&table, async move {
+        tokio::select! {
+            () = send(&few) => {}
+            () = entry.makes_way.notified() => drop(slow),
+        }
+        std::future::pending().await
+    });
+    let entered = async move {
+        for _ in 0..30 {
+            advance(Duration::from_secs(1)).await;
+            if let Some(place) = table.enter(2).await {
+                return Some(place);
+            }
+        }
+        None
+    };
+    tokio::select! {
+        entered = entered => assert!(entered.is_some(), "no place for another client"),
+        () = trickles => {}
+        () = send(&many) => {}
+        () = well.entry.makes_way.notified() => panic!("this one takes its answers"),
+    }
+}
