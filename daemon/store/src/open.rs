@@ -213,14 +213,14 @@ fn named_once(dirs: &[PathBuf], fs: &dyn Fs) -> Result<Vec<String>, OpenError> {
 /// Names the data directories in which other users may rename and replace the daemon's own.
 fn warn_of_other_writers(dirs: &[String], fs: &dyn Fs) {
     for dir in dirs {
-        match fs.dir_access(dir.as_ref()) {
-            Ok(access) if access.lets_others_replace() => tracing::warn!(
+        // A directory that cannot be looked at cannot be used either.
+        let access = fs.dir_access(dir.as_ref()).ok();
+        if let Some(access) = access.filter(|access| access.lets_others_replace()) {
+            tracing::warn!(
                 dir, mode = %access,
                 "other users may write to this data directory, and rename or replace what the \
                  daemon keeps there: let only its own user write to it (chmod go-w)"
-            ),
-            // A directory that cannot be looked at cannot be used either.
-            _ => {}
+            );
         }
     }
 }

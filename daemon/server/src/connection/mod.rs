@@ -3,7 +3,6 @@
 //! and the limits between them.
 
 mod burst;
-pub mod clock;
 pub mod pace;
 mod reader;
 mod sendfile;

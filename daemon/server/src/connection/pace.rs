@@ -9,8 +9,8 @@ use lodestone_planted::{self as planted, Bug};
 use tokio::select;
 use tokio::time::{Instant, sleep_until};
 
-use super::clock;
-use crate::service::line::Hurry;
+use crate::service::clock;
+use crate::service::line::{Haste, Hurry};
 
 /// A client is judged after each such time; earlier if others wait for its memory.
 pub const WINDOW: Duration = Duration::from_secs(10);
@@ -72,13 +72,18 @@ impl Pace {
             select! {
                 biased;
                 () = sleep_until(self.end) => return,
-                turnover = heard(&mut self.hurry) => self.hurry_up(turnover),
+                haste = heard(&mut self.hurry) => self.hurry_up(haste),
             }
         }
     }
 
     /// Others wait for the memory: a shorter window begins, unless the client is in one already.
-    fn hurry_up(&mut self, turnover: Duration) {
+    fn hurry_up(&mut self, haste: Haste) {
+        if clock::now() > haste.until {
+            // The client was not to be judged meanwhile, and perhaps nobody waits any more.
+            return;
+        }
+        let turnover = haste.turnover;
         let turnover = match self.all_bytes >= WENT_ON_BYTES {
             true => turnover.max(LEAST_SILENCE),
             false => turnover,
@@ -101,8 +106,8 @@ impl Pace {
     }
 }
 
-/// Waits until others wait, and returns how long they do so.
-async fn heard(hurry: &mut Hurry) -> Duration {
+/// Waits until others wait.
+async fn heard(hurry: &mut Hurry) -> Haste {
     match hurry.changed().await {
         Ok(()) => *hurry.borrow_and_update(),
         // The daemon ends: nobody waits any more.
@@ -119,7 +124,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_client_goes_on_as_long_as_enough_comes_in_each_window() {
-        let (_sender, hurry) = watch::channel(WINDOW);
+        let (_sender, hurry) = watch::channel(Haste::now(WINDOW));
         let mut pace = Pace::begin(hurry);
         for _ in 0..3 {
             let before = pace.end;
@@ -137,12 +142,12 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_client_is_judged_early_while_others_wait_by_what_comes_meanwhile() {
         let turnover = WINDOW / 10;
-        let (sender, hurry) = watch::channel(WINDOW);
+        let (sender, hurry) = watch::channel(Haste::now(WINDOW));
         let mut pace = Pace::begin(hurry);
         for (bytes, goes_on) in [(LEAST_BYTES / 10, true), (LEAST_BYTES / 10 - 1, false)] {
             // What came before does not count.
             pace.came(LEAST_BYTES);
-            sender.send_replace(turnover);
+            sender.send_replace(Haste::now(turnover));
             let begin = clock::now();
             assert!(timeout(Duration::ZERO, pace.over()).await.is_err());
             pace.came(bytes);
@@ -152,15 +157,24 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn a_client_is_not_hurried_for_those_that_waited_some_time_ago() {
+        let (sender, hurry) = watch::channel(Haste::now(WINDOW));
+        let mut pace = Pace::begin(hurry);
+        sender.send_replace(Haste::now(WINDOW / 10));
+        advance(WINDOW / 2).await;
+        assert!(timeout(WINDOW / 4, pace.over()).await.is_err());
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn a_client_that_has_gone_on_may_pause_however_many_others_wait() {
-        let (sender, hurry) = watch::channel(WINDOW);
+        let (sender, hurry) = watch::channel(Haste::now(WINDOW));
         for (came, longest) in [
             (WENT_ON_BYTES, LEAST_SILENCE),
             (WENT_ON_BYTES - 1, WINDOW / 100),
         ] {
             let mut pace = Pace::begin(hurry.clone());
             pace.came(came);
-            sender.send_replace(WINDOW / 100);
+            sender.send_replace(Haste::now(WINDOW / 100));
             let begin = clock::now();
             pace.over().await;
             assert_eq!(clock::now() - begin, longest, "after {came} bytes");

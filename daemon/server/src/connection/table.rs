@@ -13,11 +13,11 @@ use lodestone_planted::{self as planted, Bug};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout};
 
-use super::clock;
 use super::socket::Socket;
 use super::taking::Taking;
 use super::watched::Watched;
 use super::{IDLE_TIMEOUT, MAX_IN_WORK};
+use crate::service::clock;
 
 /// How long a new connection may wait for the end of another one.
 const WAIT: Duration = Duration::from_secs(2);

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::clock;
 use super::pace::{LEAST_BYTES, WINDOW};
+use crate::service::clock;
 
 /// What the client took since the daemon first had to wait for it. Only the time counts in which
 /// the daemon waits for the client: a disk may be slow as well.

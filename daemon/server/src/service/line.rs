@@ -7,8 +7,9 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use tokio::sync::{Mutex, watch};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
+use super::clock;
 use super::pool::{Pool, Reserved};
 
 /// The longest time that all those who wait need to get memory: half of the time after which a slow
@@ -23,24 +24,41 @@ const LEAST_TURNOVER: Duration = Duration::from_millis(20);
 #[derive(Debug)]
 pub struct Line {
     pool: Pool,
-    /// The first of the line has it, and the others wait for it.
-    first: Mutex<()>,
+    /// The first of the line has it, and the others wait for it. Since when `wanted` knows the most
+    /// that was wanted.
+    first: Mutex<Instant>,
     wanted: Wanted,
-    hurry: watch::Sender<Duration>,
+    hurry: watch::Sender<Haste>,
 }
 
-/// Those that have memory of a line hear here that others wait for it: within this time they have
-/// to go on.
-pub type Hurry = watch::Receiver<Duration>;
+/// Others wait for the memory.
+#[derive(Debug, Clone, Copy)]
+pub struct Haste {
+    /// Within this time a request has to go on.
+    pub turnover: Duration,
+    /// It is said again by then if they still wait.
+    pub until: Instant,
+}
+
+impl Haste {
+    /// Begins now.
+    pub fn now(turnover: Duration) -> Self {
+        let until = clock::now() + turnover;
+        Self { turnover, until }
+    }
+}
+
+/// Those that have memory of a line hear here that others wait for it.
+pub type Hurry = watch::Receiver<Haste>;
 
 impl Line {
     /// A line for memory of this size.
     pub fn new(bytes: u64) -> Self {
         Self {
             pool: Pool::new(bytes),
-            first: Mutex::default(),
+            first: Mutex::new(clock::now()),
             wanted: Wanted::default(),
-            hurry: watch::Sender::new(LONGEST_WAIT),
+            hurry: watch::Sender::new(Haste::now(Duration::ZERO)),
         }
     }
 
@@ -78,12 +96,17 @@ impl Line {
             return reserved;
         }
         let _want = self.wanted.want(bytes.min(self.capacity_bytes()));
-        let _first = self.first.lock().await;
+        let mut first = self.first.lock().await;
         let memory = self.pool.reserve(bytes);
         tokio::pin!(memory);
         loop {
+            if first.elapsed() >= 2 * LONGEST_WAIT {
+                // All that waited then are through.
+                self.wanted.forget_most();
+                *first = clock::now();
+            }
             let turnover = self.turnover();
-            self.hurry.send_replace(turnover);
+            self.hurry.send_replace(Haste::now(turnover));
             if let Ok(reserved) = timeout(turnover, &mut memory).await {
                 return reserved;
             }
@@ -107,7 +130,7 @@ impl Line {
 #[derive(Debug, Default)]
 struct Wanted {
     now: AtomicU64,
-    /// The most since nobody waited: those that came when the line was long are in time, too.
+    /// The most of the last while: those that came when the line was long are in time, too.
     most: AtomicU64,
 }
 
@@ -122,6 +145,10 @@ impl Wanted {
         let now = self.now.fetch_add(bytes, Relaxed) + bytes;
         self.most.fetch_max(now, Relaxed);
         Want { of: self, bytes }
+    }
+
+    fn forget_most(&self) {
+        self.most.store(self.now.load(Relaxed), Relaxed);
     }
 }
 
@@ -150,7 +177,7 @@ mod tests {
         let _memory = line.reserve(MIB).await;
         let mut hurry = line.hurry();
         hurry.changed().await.unwrap();
-        let turnover = *hurry.borrow();
+        let turnover = hurry.borrow().turnover;
         let _ = timeout(turnover, pending::<()>()).await;
     }
 
@@ -168,6 +195,30 @@ mod tests {
             let waited = began.elapsed();
             assert!(waited <= LONGEST_WAIT * 2, "{others} others: {waited:?}");
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_line_that_was_long_once_leaves_its_clients_time_again() {
+        let line = Arc::new(Line::new(MIB));
+        let mut all = JoinSet::new();
+        for _ in 0..100 {
+            all.spawn(stall(Arc::clone(&line)));
+        }
+        tokio::task::yield_now().await;
+        let short = line.turnover();
+        assert!(short < LONGEST_WAIT / 50, "{short:?}");
+        // One more each time that the first gets its memory: the line is never empty.
+        let began = Instant::now();
+        while began.elapsed() < 4 * LONGEST_WAIT {
+            all.spawn(stall(Arc::clone(&line)));
+            all.spawn(stall(Arc::clone(&line)));
+            all.join_next().await.unwrap().unwrap();
+            while all.len() > 2 {
+                all.join_next().await.unwrap().unwrap();
+            }
+        }
+        let long = line.turnover();
+        assert!(long >= LONGEST_WAIT / 4, "{long:?}");
     }
 
     #[tokio::test(start_paused = true)]

@@ -19,6 +19,7 @@ use shared_pool::SharedPool;
 use uploads::Uploads;
 
 pub mod body;
+pub mod clock;
 pub mod lanes;
 pub mod line;
 pub mod pool;

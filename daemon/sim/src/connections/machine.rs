@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use lodestone_model::{AppAttempt, AppId};
 use lodestone_server::connection;
-use lodestone_server::connection::clock;
 use lodestone_server::connection::table::ConnectionTable;
+use lodestone_server::service::clock;
 use lodestone_server::service::lanes::{Delay, Delays, Kind, Threads, Work};
 use lodestone_server::service::{MemorySplit, Service};
 use lodestone_store::{Clock, Environment, Reserve, SeededRandom, Store, StoreConfig};

@@ -26,7 +26,7 @@ use std::time::Duration;
 
 use lodestone_planted::Bug;
 use lodestone_server::connection::DRAIN_TIMEOUT;
-use lodestone_server::connection::clock;
+use lodestone_server::service::clock;
 use tokio::runtime::Builder;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};

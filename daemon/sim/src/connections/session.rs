@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use lodestone_server::connection::clock;
+use lodestone_server::service::clock;
 use lodestone_wire::Message;
 use lodestone_wire::extension::PROTOCOL_VERSION;
 use lodestone_wire::extension::hello::{Hello, HelloReply};

@@ -72,7 +72,7 @@ impl File for OsFile {
 
 impl Fs for OsFs {
     fn open(&self, path: &Path, how: Open) -> io::Result<Arc<dyn File>> {
-        let mut options = open_options();
+        let mut options = open_options(how != Open::Read);
         match how {
             Open::Read => options.read(true),
             Open::Write => options.write(true),
@@ -134,7 +134,7 @@ impl Fs for OsFs {
     }
 
     fn try_lock(&self, path: &Path) -> io::Result<Option<Box<dyn Lock>>> {
-        let file = open_options()
+        let file = open_options(false)
             .write(true)
             .create(true)
             .truncate(false)
@@ -148,10 +148,16 @@ impl Fs for OsFs {
 }
 
 /// Where others may write to a data directory they may plant a link, which must not lead the daemon
-/// to other files, or a pipe, whose opening would wait for its other end.
-fn open_options() -> fs::OpenOptions {
+/// to other files. A pipe among the files of an earlier daemon must not hold up the start, as its
+/// opening would wait for its other end; new files are in a directory that only this daemon writes
+/// to.
+fn open_options(is_new: bool) -> fs::OpenOptions {
+    let flags = match is_new {
+        true => OFlags::NOFOLLOW,
+        false => OFlags::NOFOLLOW | OFlags::NONBLOCK,
+    };
     let mut options = fs::OpenOptions::new();
-    options.custom_flags((OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed());
+    options.custom_flags(flags.bits().cast_signed());
     options
 }
 

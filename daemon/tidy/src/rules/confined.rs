@@ -30,7 +30,7 @@ const UNSAFE: &[&str] = &["daemon/store/src/resource/allocator.rs"];
 const CLOCK: &[&str] = &[
     "daemon/store/src/resource/clock.rs",
     "daemon/server/src/metrics/stopwatch.rs",
-    "daemon/server/src/connection/clock.rs",
+    "daemon/server/src/service/clock.rs",
     "daemon/sort/src/progress.rs",
     "daemon/bench/src/measure/clock.rs",
 ];

@@ -20,6 +20,9 @@ const LONGEST_BYTES: u64 = 64 << 20;
 /// names of 255 bytes.
 const NAME_BYTES: usize = 4 << 10;
 
+/// Names that are decoded at once: a name takes more memory than its bytes.
+const NAMES_AT_ONCE: usize = 512;
+
 /// A removal that is too long to be read as a whole.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Removal {
@@ -83,7 +86,8 @@ impl Reader {
         self.take_from(left, head.bytes);
         let (mut names_left, mut removed) = (head.names, 0);
         while names_left > 0 {
-            let (names, bytes) = match names_in(self.rest_of(*left), names_left) {
+            let most = names_left.min(NAMES_AT_ONCE);
+            let (names, bytes) = match names_in(self.rest_of(*left), most) {
                 Ok(found) => found,
                 Err(error) => return Ok(Err(self.undecoded(&error))),
             };
