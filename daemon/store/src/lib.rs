@@ -85,6 +85,7 @@ pub use resource::reserve::Reserve;
 pub use resource::timed_mutex::Wait;
 pub use spark::chunks::MergedMeta;
 pub use spark::executors::LOCAL_DIRS_MAX;
+pub use spark::finalize::STATUS_BYTES;
 pub use state::executors::{EXECUTORS_MAX, ExecutorInfo};
 pub use state::store::Store;
 

@@ -56,10 +56,8 @@ pub struct Config {
     #[arg(long, value_name = "TIME")]
     #[serde(deserialize_with = "given")]
     pub idle_exit: Option<Time>,
-    /// Connections served at the same time. When there are more, the daemon closes the one on which
-    /// no byte has moved for longest. It must be idle, or have waited for 10 s for the rest of a
-    /// request, for a client that reads or for memory, or for a client that reads less than 64
-    /// KiB/s.
+    /// Connections served at the same time. When there are more, the daemon closes an idle one, or
+    /// else one that has waited for 10 s for memory or for a client that moved less than 64 KiB.
     #[arg(long, value_name = "COUNT", default_value = "4096")]
     #[serde(deserialize_with = "parsed")]
     pub max_connections: Connections,

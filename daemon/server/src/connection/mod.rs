@@ -4,12 +4,12 @@
 
 mod burst;
 pub mod pace;
+mod progress;
 mod reader;
 mod sendfile;
 mod sending;
 pub mod socket;
 pub mod table;
-mod taking;
 mod watched;
 mod writer;
 

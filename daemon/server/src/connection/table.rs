@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! All open connections. When there are too many, one makes way that is idle, or on which nothing
 //! moves: it waits for its client, or for memory that others hold. Hosts that vanished leave such
-//! connections behind, and each of them would keep an executor out. So does one whose client takes
-//! its answers too slowly.
+//! connections behind, and each of them would keep an executor out. So would one whose client takes
+//! its answers, or sends its requests, too slowly.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
@@ -13,8 +13,8 @@ use lodestone_planted::{self as planted, Bug};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout};
 
+use super::progress::Progress;
 use super::socket::Socket;
-use super::taking::Taking;
 use super::watched::Watched;
 use super::{IDLE_TIMEOUT, MAX_IN_WORK};
 use crate::service::clock;
@@ -50,8 +50,10 @@ pub(super) struct Entry {
     moved: AtomicU64,
     /// Waits for the rest of a request, until the client takes bytes of an answer, or for memory.
     waits: AtomicUsize,
-    /// How fast the client takes answers.
-    pub(super) taking: Taking,
+    /// How fast the client takes its answers.
+    pub(super) taking: Progress,
+    /// How fast it sends its requests.
+    pub(super) sending: Progress,
     /// Another connection needs the place.
     pub(super) makes_way: Notify,
 }
@@ -91,7 +93,8 @@ impl ConnectionTable {
             begin: self.begin,
             moved: 0.into(),
             waits: 0.into(),
-            taking: Taking::default(),
+            taking: Progress::default(),
+            sending: Progress::default(),
             makes_way: Notify::new(),
         });
         entry.bytes_moved();
@@ -124,7 +127,11 @@ impl ConnectionTable {
         }
         let mut open = self.open();
         let quiet = open.iter().filter(|(_, entry)| entry.may_make_way());
-        let quietest = quiet.min_by_key(|(_, entry)| entry.moved.load(Relaxed));
+        // The end of an idle one costs its client nothing.
+        let quietest = quiet.min_by_key(|(_, entry)| {
+            let moved = entry.moved.load(Relaxed);
+            (!entry.is_idle(), !entry.is_slow(), moved)
+        });
         if let Some(number) = quietest.map(|(&number, _)| number)
             && let Some(entry) = open.remove(&number)
         {
@@ -147,7 +154,11 @@ impl Entry {
         let moved = Duration::from_nanos(self.moved.load(Relaxed));
         let waits = self.waits.load(Relaxed) > 0;
         let is_quiet = || self.begin.elapsed().saturating_sub(moved) >= QUIET;
-        self.is_idle() || (waits && (is_quiet() || self.taking.is_slow()))
+        self.is_idle() || (waits && (is_quiet() || self.is_slow()))
+    }
+
+    fn is_slow(&self) -> bool {
+        self.taking.is_slow() || self.sending.is_slow()
     }
 
     /// Bytes were read or written.

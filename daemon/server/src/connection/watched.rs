@@ -33,9 +33,19 @@ impl Watched {
         self.wait(self.entry.taking.wait(awaited)).await
     }
 
+    /// Waits until the client sends bytes of a request.
+    pub(super) async fn wait_to_read<T>(&self, awaited: impl Future<Output = T>) -> T {
+        self.wait(self.entry.sending.wait(awaited)).await
+    }
+
     /// There is nothing to be sent.
     pub(super) fn sent_all(&self) {
-        self.entry.taking.took_all();
+        self.entry.taking.done();
+    }
+
+    /// The client has sent all of its requests so far.
+    pub(super) fn read_all(&self) {
+        self.entry.sending.done();
     }
 
     fn noted(&self, moved: io::Result<usize>) -> io::Result<usize> {
@@ -44,7 +54,7 @@ impl Watched {
 
     fn noted_sent(&self, sent: io::Result<usize>) -> io::Result<usize> {
         self.noted(sent)
-            .inspect(|count| self.entry.taking.took(*count))
+            .inspect(|count| self.entry.taking.moved(*count))
     }
 }
 
@@ -59,6 +69,7 @@ impl Socket for Watched {
 
     fn try_read(&self, into: &mut dyn BufMut) -> io::Result<usize> {
         self.noted(self.socket.try_read(into))
+            .inspect(|count| self.entry.sending.moved(*count))
     }
 
     fn try_write(&self, slices: &[IoSlice<'_>]) -> io::Result<usize> {

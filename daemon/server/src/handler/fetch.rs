@@ -9,7 +9,7 @@ use lodestone_wire::extension::fetch::{
 };
 use lodestone_wire::spark::fetch::StreamHandle;
 
-use super::room::SMALL_ANSWER_BYTES;
+use super::room::{SMALL_ANSWER_BYTES, answer_memory_most};
 use super::{Call, decode, generation};
 use crate::streams::Memory;
 use crate::streams::items::Items;
@@ -21,21 +21,13 @@ const LAYOUT_BYTES_PER_SEGMENT: u64 = 32 + 28;
 /// What a layout needs for each partition beside that.
 const LAYOUT_BYTES_PER_PARTITION: u64 = 128;
 
-/// Part of the layouts' memory that one of them may take: the share of an application has room for
-/// it beside answers that are not read.
-const LAYOUT_MEMORY_DIVISOR: u64 = 2;
-
-fn layout_memory_most(call: &Call) -> u64 {
-    call.service.layouts.capacity_bytes() / LAYOUT_MEMORY_DIVISOR
-}
-
 /// A name, and some numbers.
 const LAYOUT_REQUEST_BYTES: u64 = 1024;
 
 /// Refuses a request for more partitions than the memory for one layout allows, before it is
 /// decoded.
 pub(super) fn check_layout(call: &Call, request: &[u8]) -> Result<(), Refusal> {
-    let most = layout_memory_most(call) / LAYOUT_BYTES_PER_PARTITION;
+    let most = answer_memory_most(call) / LAYOUT_BYTES_PER_PARTITION;
     let bytes = LAYOUT_REQUEST_BYTES + most * size_of::<u32>() as u64;
     if request.len() as u64 > bytes {
         let detail = format!("over {most} partitions in one layout: ask in parts");
@@ -50,7 +42,7 @@ pub(super) fn layout_memory(call: &Call, message: &SegmentLayout) -> u64 {
     let (key, reduces) = (&message.key.shuffle, &message.reduce_ids);
     let segments = call.service.store.segments_at_most(key, reduces) as u64;
     let partitions = reduces.len() as u64 * LAYOUT_BYTES_PER_PARTITION;
-    (segments * LAYOUT_BYTES_PER_SEGMENT + partitions).min(layout_memory_most(call))
+    (segments * LAYOUT_BYTES_PER_SEGMENT + partitions).min(answer_memory_most(call))
 }
 
 /// Makes a layout that needs no memory of a pool, like other small answers, and need not wait.
@@ -67,7 +59,7 @@ pub(super) fn layout(call: &Call, message: SegmentLayout) -> Result<SegmentLayou
     let key = generation(call, &message.key)?;
     let range = MapRange::new(message.map_start, message.map_end)?;
     call.service.store.check_readable(key)?;
-    let segments_max = (layout_memory_most(call) / LAYOUT_BYTES_PER_SEGMENT) as usize;
+    let segments_max = (answer_memory_most(call) / LAYOUT_BYTES_PER_SEGMENT) as usize;
     let mut segments = 0;
     let mut partitions = Vec::with_capacity(message.reduce_ids.len());
     for reduce_id in message.reduce_ids {

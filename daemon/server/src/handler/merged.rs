@@ -8,6 +8,7 @@ use lodestone_wire::spark::fetch::{FetchShuffleBlockChunks, StreamHandle};
 
 use super::Call;
 use super::fetch::{NotOpened, open, source_for};
+use super::room::answer_memory_most;
 use crate::streams::StreamItem;
 use crate::streams::items::Items;
 
@@ -58,11 +59,14 @@ fn key_of(request: &MergedBlockMetaRequest) -> ShuffleKey {
 pub(super) fn meta_memory(call: &Call, request: &MergedBlockMetaRequest) -> u64 {
     let store = &call.service.store;
     let segments = store.segments_at_most(&key_of(request), &[request.reduce_id]);
-    segments as u64 * MAP_BYTES
+    (segments as u64 * MAP_BYTES).min(answer_memory_most(call))
 }
 
 pub(super) fn meta(call: &Call, request: &MergedBlockMetaRequest) -> Result<(u32, Bytes), Refusal> {
     let key = key_of(request);
-    let meta = call.service.store.merged_meta(&key, request.reduce_id)?;
+    // In a buffer that grows to twice their size, and in the frame.
+    let most_bytes = answer_memory_most(call) / 3;
+    let store = &call.service.store;
+    let meta = store.merged_meta(&key, request.reduce_id, most_bytes as usize)?;
     Ok((meta.num_chunks, meta.bitmaps))
 }

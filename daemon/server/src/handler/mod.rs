@@ -45,7 +45,9 @@ use refuse::{count_refusal, fail, refuse, upload_refusal};
 pub use refuse::{malformed, upload_without_room, without_room, without_stream};
 pub use remove::{remove_some, removed};
 use room::answers_of_connection;
-pub use room::{SHARE_OF_ANSWERS, answer_memory, list_memory, merged_meta_memory, room_timeout};
+pub use room::{
+    SHARE_OF_ANSWERS, answer_memory, answer_timeout, list_memory, merged_meta_memory, room_timeout,
+};
 
 /// The means of a handler.
 #[derive(Debug, Clone)]

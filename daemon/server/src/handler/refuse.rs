@@ -7,6 +7,7 @@ use lodestone_wire::Message;
 use lodestone_wire::extension as ext;
 use lodestone_wire::extension::push::PushBatch;
 use lodestone_wire::extension::status::Refused;
+use lodestone_wire::spark::finalize::FinalizeShuffleMerge;
 use lodestone_wire::spark::push::PushBlockStream;
 
 use super::{Answer, Call, Upload};
@@ -22,7 +23,11 @@ pub fn without_stream(call: &Call, body: &[u8], refusal: &Refusal) -> Answer {
 /// Refuses a request for whose answer there is no memory.
 pub fn without_room(call: &Call, body: &[u8]) -> Answer {
     let refusal = Code::Overloaded.because("others hold the memory for answers: ask again");
-    without_stream(call, body, &refusal)
+    match body.first() {
+        // The driver has other requests on its connection, and goes on without these statuses.
+        Some(&FinalizeShuffleMerge::ID) => fail(call, &refusal),
+        _ => without_stream(call, body, &refusal),
+    }
 }
 
 /// Refuses an upload for whose body there is no memory.

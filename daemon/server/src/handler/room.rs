@@ -14,11 +14,23 @@ use super::{Call, decode, explain, fetch, finalize, merged, originals, register}
 /// pool: a connection has 64 in work.
 pub(super) const SMALL_ANSWER_BYTES: u64 = 16 << 10;
 
+/// A request of this size holds no memory for which others wait.
+const SHORT_REQUEST_BYTES: usize = 16 << 10;
+
 /// A longer question is not looked at on the thread that reads it.
 const LONG_QUESTION_BYTES: usize = 64 << 10;
 
 /// The part of the memory for answers that one connection may hold.
 pub const SHARE_OF_ANSWERS: u64 = 8;
+
+/// Part of the memory for answers that one of them may take: the share of an application has room
+/// for it beside answers that are not read.
+const LARGEST_ANSWER: u64 = 2;
+
+/// What a layout, or an answer about merged partitions, takes at most.
+pub(super) fn answer_memory_most(call: &Call) -> u64 {
+    call.service.layouts.capacity_bytes() / LARGEST_ANSWER
+}
 
 pub(super) fn answers_of_connection(call: &Call) -> u64 {
     call.service.layouts.capacity_bytes() / SHARE_OF_ANSWERS
@@ -59,6 +71,18 @@ pub fn answer_memory(call: &Call, body: &[u8]) -> Option<(Option<AppId>, u64)> {
         _ => return None,
     };
     (bytes > SMALL_ANSWER_BYTES).then_some((app, bytes))
+}
+
+/// Returns how long a request waits for the memory of its answer. A long one holds memory for which
+/// others wait in line. Spark's driver waits for the statuses of all services for 10 s
+/// (`spark.shuffle.push.results.timeout`), and then goes on without those that are missing.
+pub fn answer_timeout(body: &[u8]) -> Duration {
+    let is_short = body.len() <= SHORT_REQUEST_BYTES;
+    match body.first() {
+        Some(&spark::finalize::FinalizeShuffleMerge::ID) => Duration::from_secs(5),
+        _ if is_short => Duration::MAX,
+        _ => Duration::from_secs(5),
+    }
 }
 
 /// Returns how long a request waits for the memory of the list of its stream. Lodestone's plugin

@@ -102,11 +102,7 @@ impl Reports {
             let of_others = |((app, _), report): (&Key, &Report)| (*app != key.0, report.turn);
             kept.remove_first(of_others);
         }
-        while kept.bytes > self.limit_bytes || kept.reports.len() > APPLICATIONS_MAX {
-            kept.remove_first(|((app, _), report)| {
-                (is_registered(app), report.was_registered, report.turn)
-            });
-        }
+        kept.make_room(self.limit_bytes, is_registered);
         match kept.reports.contains_key(&key) {
             true => Ok(()),
             false => Err(Code::Overloaded.because("registered applications have all the room")),
@@ -172,6 +168,32 @@ impl Kept {
         let report = self.reports.remove(key)?;
         self.bytes -= report.bytes();
         Some(report)
+    }
+
+    /// Removes reports of others. Looks at each application once: there may be a thousand.
+    fn make_room(&mut self, limit_bytes: usize, is_registered: impl Fn(&AppId) -> bool) {
+        let is_full =
+            |kept: &Self| kept.bytes > limit_bytes || kept.reports.len() > APPLICATIONS_MAX;
+        if !is_full(self) {
+            return;
+        }
+        let rank = |(key, report): (&Key, &Report)| {
+            let is_registered = is_registered(&key.0);
+            (
+                is_registered,
+                report.was_registered,
+                report.turn,
+                key.clone(),
+            )
+        };
+        let mut ranked: Vec<_> = self.reports.iter().map(rank).collect();
+        ranked.sort_unstable_by_key(|&(registered, was, turn, _)| (registered, was, turn));
+        for (.., key) in ranked {
+            if !is_full(self) {
+                break;
+            }
+            self.remove(&key);
+        }
     }
 
     /// Removes the report with the lowest rank.

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Answers whose size clients decide: the memory for each is reserved before it is made.
 
+use std::thread;
+use std::time::{Duration, Instant};
+
 use lodestone_model::{MapIndex, ReduceId};
 use lodestone_server::handler::{self, Answer, Call};
 use lodestone_store::Environment;
@@ -120,5 +123,51 @@ fn maps_of_merged_chunks_are_counted_before_they_are_answered() {
         answer > 20_000 && bytes >= 2 * answer,
         "{bytes} for {answer}"
     );
+    daemon.stop();
+}
+
+/// Memory of answers that nobody reads.
+fn held(daemon: &Inside, least: u64) -> bool {
+    let began = Instant::now();
+    while daemon.service.layouts.used_bytes() < least {
+        if began.elapsed() > Duration::from_secs(20) {
+            return false;
+        }
+        thread::yield_now();
+    }
+    true
+}
+
+#[test]
+fn answers_about_merged_partitions_keep_their_memory_until_they_are_read() {
+    let daemon = Inside::start(Environment::os());
+    let (mut client, local) = (daemon.connect(), tempfile::tempdir().unwrap());
+    push_apart(&mut client, &local);
+    let finalize = FinalizeShuffleMerge { key: generation(3) };
+    let id = client.send_rpc(&finalize);
+    let answer = client.answer_to(id).len() as u64;
+    // More than the buffers of both sockets take.
+    let requests = 600;
+    let mut lazy = daemon.connect();
+    for _ in 0..requests {
+        lazy.send_rpc(&finalize);
+    }
+    assert!(held(&daemon, answer), "statuses");
+    drop(lazy);
+    while daemon.service.layouts.used_bytes() > 0 {
+        thread::yield_now();
+    }
+    let mut lazy = daemon.connect();
+    for request_id in 0..requests {
+        lazy.send(&Frame::MergedBlockMetaRequest(MergedBlockMetaRequest {
+            request_id,
+            app: app(),
+            shuffle_id: generation(3).shuffle,
+            shuffle_merge_id: generation(3).generation,
+            reduce_id: ReduceId(0),
+        }));
+    }
+    assert!(held(&daemon, answer), "maps of chunks");
+    drop(lazy);
     daemon.stop();
 }

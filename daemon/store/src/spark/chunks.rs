@@ -47,8 +47,14 @@ impl Store {
         })
     }
 
-    /// Number of chunks and their bitmaps, for Spark's `MergedBlockMetaRequest`.
-    pub fn merged_meta(&self, key: &ShuffleKey, reduce: ReduceId) -> Result<MergedMeta, Refusal> {
+    /// Number of chunks and their bitmaps, for Spark's `MergedBlockMetaRequest`. Refuses bitmaps
+    /// of more than `most_bytes`: Spark then reads the originals.
+    pub fn merged_meta(
+        &self,
+        key: &ShuffleKey,
+        reduce: ReduceId,
+        most_bytes: usize,
+    ) -> Result<MergedMeta, Refusal> {
         self.view(Wait::InTime, key, reduce, |generation, view| {
             generation.check_sparks_own()?;
             let mut meta = Vec::new();
@@ -56,6 +62,12 @@ impl Store {
             for chunk in cut(view.segments) {
                 write_bitmap(&chunk, &mut meta).ok_or_else(|| generation.refuse(Code::Internal))?;
                 num_chunks += 1;
+                if meta.len() > most_bytes {
+                    let detail = format!(
+                        "over {most_bytes} bytes of map indexes in partition {reduce} of {key}"
+                    );
+                    return Err(Code::TooLarge.because(detail));
+                }
             }
             Ok(MergedMeta {
                 num_chunks,

@@ -15,10 +15,19 @@ use crate::state::generation::{Generation, Phase};
 use crate::state::removal::Removal;
 use crate::state::store::Store;
 
+/// Memory of a status without its maps.
+pub const STATUS_BYTES: usize = 128;
+
 impl Store {
     /// Spark's `FinalizeShuffleMerge`: finalizes and returns what is merged. A shuffle of a known
-    /// application without any push is finalized empty, and late pushes are refused.
-    pub fn merge_statuses(&self, key: &ShuffleKey) -> Result<Vec<MergeStatus>, Refusal> {
+    /// application without any push is finalized empty, and late pushes are refused. Partitions
+    /// whose statuses would take more than `most_bytes` together are left out: Spark reads their
+    /// originals.
+    pub fn merge_statuses(
+        &self,
+        key: &ShuffleKey,
+        most_bytes: usize,
+    ) -> Result<Vec<MergeStatus>, Refusal> {
         let generation = generation_to_finalize(self, key)?;
         generation.finalize(self)?;
         let partitions: Vec<_> = {
@@ -29,18 +38,30 @@ impl Store {
                 .map(|(id, p)| (*id, p.clone()))
                 .collect()
         };
-        let mut statuses = Vec::with_capacity(partitions.len());
+        let mut statuses = Vec::new();
+        let (mut bytes, mut left_out) = (0, 0);
         for (reduce, partition) in partitions {
-            let status = partition
+            let mut status = partition
                 .view(Wait::InTime, |view| MergeStatus {
                     reduce_id: reduce,
                     maps: view.segments.maps(),
                     bytes: view.segments.bytes(),
                 })
                 .map_err(|code| generation.refuse(code))?;
-            if !status.maps.is_empty() {
-                statuses.push(status);
+            status.maps.optimize();
+            bytes += STATUS_BYTES + status.maps.serialized_size();
+            match status.maps.is_empty() {
+                true => {}
+                false if bytes > most_bytes => left_out += 1,
+                false => statuses.push(status),
             }
+        }
+        if left_out > 0 {
+            tracing::warn!(
+                shuffle = %key, partitions = left_out, most_bytes,
+                "the statuses of merged partitions are too large for the memory for answers: Spark \
+                 reads originals in place of some partitions; start the daemon with more --memory"
+            );
         }
         Ok(statuses)
     }

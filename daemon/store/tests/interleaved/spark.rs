@@ -53,7 +53,7 @@ fn push(world: &World, map: u32) -> bool {
 
 fn finalize(world: &World) -> Vec<MergeStatus> {
     let finalized = insist(|| {
-        let statuses = world.store.merge_statuses(&key());
+        let statuses = world.store.merge_statuses(&key(), usize::MAX);
         statuses.map_err(|refusal| refusal.code)
     });
     finalized.unwrap()

@@ -157,8 +157,8 @@ fn unknown_is_refused_and_never_empty() {
     assert_eq!(read(&slot(0..1).unwrap()), b"x");
     // Chunks of Spark's own protocol would also show segments that were not committed.
     let (meta, statuses) = (
-        world.store.merged_meta(&key(), ReduceId(0)),
-        world.store.merge_statuses(&key()),
+        world.store.merged_meta(&key(), ReduceId(0), usize::MAX),
+        world.store.merge_statuses(&key(), usize::MAX),
     );
     assert_eq!(refused(meta), Code::Malformed);
     assert_eq!(refused(statuses), Code::Malformed);

@@ -91,7 +91,7 @@ fn finalized_files_have_the_names_paths_and_bytes_that_spark_reads() {
     for (map, block) in [5, 1, 9].into_iter().zip(&blocks) {
         assert_eq!(push(&world, &key(), map, 3, block), Code::Ok);
     }
-    let statuses = world.store.merge_statuses(&key()).unwrap();
+    let statuses = world.store.merge_statuses(&key(), usize::MAX).unwrap();
     assert_eq!(merged_file(&world, "data").unwrap(), blocks.concat());
     let offsets: [u64; 3] = [0, 2_100_000, 2_100_077];
     let index: Vec<u8> = offsets
@@ -115,7 +115,10 @@ fn finalized_files_have_the_names_paths_and_bytes_that_spark_reads() {
         attempt: None,
         ..key()
     };
-    let served = world.store.merged_meta(&fetch_key, ReduceId(3)).unwrap();
+    let served = world
+        .store
+        .merged_meta(&fetch_key, ReduceId(3), usize::MAX)
+        .unwrap();
     assert_eq!(
         served,
         MergedMeta {
@@ -131,10 +134,13 @@ fn finalized_files_have_the_names_paths_and_bytes_that_spark_reads() {
 fn finalizing_again_gives_the_same_statuses_and_late_blocks_are_refused() {
     let world = world();
     push(&world, &key(), 0, 3, b"block");
-    let first = world.store.merge_statuses(&key()).unwrap();
+    let first = world.store.merge_statuses(&key(), usize::MAX).unwrap();
     assert_eq!(first.len(), 1);
     assert_eq!(push(&world, &key(), 1, 3, b"late"), Code::TooLate);
-    assert_eq!(world.store.merge_statuses(&key()).unwrap(), first);
+    assert_eq!(
+        world.store.merge_statuses(&key(), usize::MAX).unwrap(),
+        first
+    );
 }
 
 #[test]
@@ -142,7 +148,7 @@ fn a_late_block_does_not_overwrite_a_partition_finalized_before_a_restart() {
     let first = world();
     let block = payload(0, 3, LARGE_BYTES);
     push(&first, &key(), 0, 3, &block);
-    first.store.merge_statuses(&key()).unwrap();
+    first.store.merge_statuses(&key(), usize::MAX).unwrap();
     let files = |world: &World| ["data", "index", "meta"].map(|name| merged_file(world, name));
     let before = files(&first);
     assert_eq!(before[0].as_deref(), Some(block.as_slice()));
@@ -150,7 +156,7 @@ fn a_late_block_does_not_overwrite_a_partition_finalized_before_a_restart() {
     let next = World::on(first.fs.clone(), vec![DISK.into()], LITTLE_MEMORY, 2);
     let late = payload(1, 3, LARGE_BYTES);
     assert_eq!(push(&next, &key(), 1, 3, &late), Code::TooLate);
-    next.store.merge_statuses(&key()).unwrap();
+    next.store.merge_statuses(&key(), usize::MAX).unwrap();
     assert_eq!(files(&next), before);
 }
 
@@ -159,7 +165,7 @@ fn a_repeated_block_is_a_duplicate_whoever_sends_it() {
     let world = world();
     assert_eq!(push(&world, &key(), 0, 3, b"first"), Code::Ok);
     assert_eq!(push(&world, &key(), 0, 3, b"other"), Code::Duplicate);
-    world.store.merge_statuses(&key()).unwrap();
+    world.store.merge_statuses(&key(), usize::MAX).unwrap();
     assert_eq!(merged_file(&world, "data").unwrap(), b"first");
 }
 
@@ -167,8 +173,14 @@ fn a_repeated_block_is_a_duplicate_whoever_sends_it() {
 fn an_empty_block_makes_no_empty_chunk() {
     let world = world();
     assert_eq!(push(&world, &key(), 0, 3, b""), Code::Ok);
-    assert!(world.store.merge_statuses(&key()).unwrap().is_empty());
-    let meta = world.store.merged_meta(&key(), ReduceId(3));
+    assert!(
+        world
+            .store
+            .merge_statuses(&key(), usize::MAX)
+            .unwrap()
+            .is_empty()
+    );
+    let meta = world.store.merged_meta(&key(), ReduceId(3), usize::MAX);
     assert_eq!(meta.unwrap_err().code, Code::UnknownPartition);
 }
 
@@ -187,7 +199,10 @@ fn blocks_of_other_generations_and_attempts_are_refused() {
         push(&world, &generation(0), 0, 3, b"old"),
         Code::StaleGeneration
     );
-    let stale = world.store.merge_statuses(&generation(0)).unwrap_err();
+    let stale = world
+        .store
+        .merge_statuses(&generation(0), usize::MAX)
+        .unwrap_err();
     assert!(
         stale.detail.contains("stale shuffle finalize request"),
         "{stale}"
@@ -220,7 +235,7 @@ fn removing_takes_all_three_files_and_nothing_else() {
         b"not ours",
     );
     push(&world, &key(), 0, 3, b"block");
-    world.store.merge_statuses(&key()).unwrap();
+    world.store.merge_statuses(&key(), usize::MAX).unwrap();
     let files = |dir| {
         world
             .fs
@@ -243,13 +258,30 @@ fn removing_takes_all_three_files_and_nothing_else() {
 }
 
 #[test]
+fn partitions_whose_statuses_find_no_memory_are_left_to_their_originals() {
+    let world = world();
+    for reduce in 0..4 {
+        push(&world, &key(), 1, reduce, b"block");
+    }
+    let all = world.store.merge_statuses(&key(), usize::MAX).unwrap();
+    assert_eq!(all.len(), 4);
+    let one = STATUS_BYTES + all[0].maps.serialized_size();
+    let some = world.store.merge_statuses(&key(), 2 * one).unwrap();
+    assert_eq!(some, all[..2]);
+    let bitmaps = |most| world.store.merged_meta(&key(), ReduceId(0), most);
+    let bytes = bitmaps(usize::MAX).unwrap().bitmaps.len();
+    assert!(bitmaps(bytes).is_ok());
+    assert_eq!(bitmaps(bytes - 1).unwrap_err().code, Code::TooLarge);
+}
+
+#[test]
 fn a_partition_that_cannot_be_written_is_left_out_of_the_statuses() {
     use lodestone_store::fs::fake::{Errno, Fault};
     let world = world();
     push(&world, &key(), 0, 2, b"fails");
     push(&world, &key(), 0, 3, b"is written");
     world.fs.fault_at(0, Fault::Torn(2, Errno::IO));
-    let statuses = world.store.merge_statuses(&key()).unwrap();
+    let statuses = world.store.merge_statuses(&key(), usize::MAX).unwrap();
     assert_eq!(
         statuses
             .iter()
@@ -259,7 +291,7 @@ fn a_partition_that_cannot_be_written_is_left_out_of_the_statuses() {
     );
     let left_out = world
         .store
-        .merged_meta(&key(), ReduceId(2))
+        .merged_meta(&key(), ReduceId(2), usize::MAX)
         .unwrap_err()
         .code;
     assert_eq!(left_out, Code::UnknownPartition);
@@ -337,7 +369,7 @@ fn blocks_that_spark_pushes_leave_the_reserve_of_executors_disks_to_their_tasks(
     world.fs.set_capacity(Path::new("/data0"), 2 * DISK_BYTES);
     world.fs.set_capacity(Path::new("/data1"), 2 * DISK_BYTES);
     assert_eq!(large(taken), Ok(Code::Ok), "there is room again");
-    let statuses = world.store.merge_statuses(&key()).unwrap();
+    let statuses = world.store.merge_statuses(&key(), usize::MAX).unwrap();
     assert_eq!(statuses[0].maps, (0..=taken).collect());
     assert_eq!(statuses[0].bytes, written(&world));
 }
@@ -355,7 +387,7 @@ fn blocks_that_spark_pushes_go_to_the_file_before_finalize_has_to_wait() {
     (0..10).for_each(push);
     let written = merged_file(&world, "data").unwrap().len();
     assert!(written >= 1_000_000 - LARGE_BYTES, "{written} bytes");
-    world.store.merge_statuses(&key()).unwrap();
+    world.store.merge_statuses(&key(), usize::MAX).unwrap();
     let all: Vec<_> = (0..10).flat_map(|map| payload(map, 3, 100_000)).collect();
     assert_eq!(merged_file(&world, "data").unwrap(), all);
 }

@@ -80,6 +80,7 @@ impl Reader {
     async fn fill(&mut self, room: usize) -> Result<(), CloseReason> {
         while self.buffer.is_empty() {
             self.buffer = BytesMut::new();
+            self.socket.read_all();
             self.next_request().await?;
             if self.try_fill(room, CloseReason::Client)? {
                 return Ok(());
@@ -130,7 +131,7 @@ impl Reader {
     /// Waits for more bytes of a request.
     pub(super) async fn readable_in_time(&mut self) -> Result<(), CloseReason> {
         let socket = Arc::clone(&self.socket);
-        socket.wait(self.readable_soon()).await
+        socket.wait_to_read(self.readable_soon()).await
     }
 
     async fn readable_soon(&mut self) -> Result<(), CloseReason> {

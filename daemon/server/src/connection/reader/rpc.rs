@@ -2,7 +2,6 @@
 //! Requests that get one answer.
 
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use bytes::Bytes;
 use lodestone_model::AppId;
@@ -11,15 +10,11 @@ use lodestone_wire::frame::{MergedBlockMetaRequest, RpcFailure};
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 
-use super::{READ_BYTES, Reader, answer_frame, at_once, carry_out, send};
+use super::{Reader, answer_frame, at_once, carry_out, send};
 use crate::connection::{CloseReason, Hold, Outbound};
 use crate::handler::{self, Answer, Call, NoRoom};
 use crate::service::lanes::Kind;
 use crate::service::pool::{Pool, Reserved};
-
-/// A long request holds memory for which others wait in line. So it waits no longer for that of its
-/// answer.
-const LONG_WAITS: Duration = Duration::from_secs(5);
 
 impl Reader {
     pub(super) async fn rpc(&mut self, request_id: i64, body: Bytes) {
@@ -42,10 +37,7 @@ impl Reader {
             // The memory of the frame, which is free when the request is carried out.
             let frame = std::mem::take(&mut hold.memory);
             if let Some((app, bytes)) = handler::answer_memory(&call, &body) {
-                let longest = match body.len() > READ_BYTES {
-                    true => LONG_WAITS,
-                    false => Duration::MAX,
-                };
+                let longest = handler::answer_timeout(&body);
                 let room = socket.wait(answer_room(&call, app, &answers, bytes));
                 match timeout(longest, room).await {
                     Ok(Some(reserved)) => hold.memory = reserved,

@@ -8,10 +8,11 @@ use bytes::BufMut;
 use lodestone_store::Part;
 use tokio::time::{Interval, advance, interval};
 
+use super::super::socket::readable;
 use super::super::writer::writable_in_time;
 use super::*;
 
-/// The socket of a client that takes so many bytes of an answer now and then.
+/// The socket of a client that moves so many bytes now and then.
 #[derive(Debug)]
 struct Trickle(usize, Mutex<Interval>);
 
@@ -23,8 +24,8 @@ impl Trickle {
 }
 
 impl Socket for Trickle {
-    fn poll_readable(&self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Poll::Pending
+    fn poll_readable(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.poll_writable(context)
     }
 
     fn poll_writable(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -32,7 +33,7 @@ impl Socket for Trickle {
     }
 
     fn try_read(&self, _: &mut dyn BufMut) -> io::Result<usize> {
-        Ok(0)
+        Ok(self.0)
     }
 
     fn try_write(&self, _: &[IoSlice<'_>]) -> io::Result<usize> {
@@ -115,5 +116,58 @@ async fn a_client_that_takes_a_few_bytes_of_an_answer_now_and_then_keeps_nobody_
         () = trickles => {}
         () = send(&many) => {}
         () = well.entry.makes_way.notified() => panic!("this one takes its answers"),
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_idle_connection_makes_way_before_any_that_is_in_use() {
+    let table = ConnectionTable::new(2, true);
+    let [(slow, _permit), (idle, permit)] = in_work(&table).await;
+    drop(permit);
+    slow.entry.waits.store(1, Relaxed);
+    advance(QUIET * 2).await;
+    idle.entry.bytes_moved();
+    let entry = Arc::clone(&idle.entry);
+    let (entered, ()) = tokio::join!(table.enter(2), async {
+        tokio::select! {
+            () = entry.makes_way.notified() => drop(idle),
+            () = slow.entry.makes_way.notified() => panic!("this one is in use"),
+        }
+    });
+    assert!(entered.is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_sends_a_few_bytes_of_a_request_now_and_then_keeps_nobody_out() {
+    let table = ConnectionTable::new(1, true);
+    let place = table.enter(0).await.unwrap();
+    let _permit = Arc::clone(&place.entry.permits).try_acquire_owned();
+    let socket = place.watched(Trickle::new(100));
+    let entry = Arc::clone(&place.entry);
+    let request = async {
+        loop {
+            socket.wait_to_read(readable(&*socket)).await.unwrap();
+            socket.try_read(&mut Vec::new()).unwrap();
+        }
+    };
+    let entered = async {
+        for _ in 0..30 {
+            advance(Duration::from_secs(1)).await;
+            if let Some(place) = table.enter(1).await {
+                return Some(place);
+            }
+        }
+        None
+    };
+    tokio::select! {
+        entered = entered => assert!(entered.is_some(), "no place for another client"),
+        () = async {
+            tokio::select! {
+                () = request => {}
+                () = entry.makes_way.notified() => {}
+            }
+            drop(place);
+            std::future::pending().await
+        } => {}
     }
 }
