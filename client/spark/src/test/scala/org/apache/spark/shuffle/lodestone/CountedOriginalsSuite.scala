@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 package org.apache.spark.shuffle.lodestone
 
-import java.io.File
+import java.io.{File, RandomAccessFile}
 import java.nio.file.Path
 import java.util.concurrent.ConcurrentLinkedQueue
 import java.util.concurrent.atomic.LongAdder
 
 import com.fasterxml.jackson.databind.ObjectMapper
+import org.apache.commons.io.FileUtils
 import org.junit.jupiter.api.{AfterEach, Test}
 import org.junit.jupiter.api.Assertions.{assertEquals, assertFalse, assertThrows, assertTrue}
 import org.junit.jupiter.api.io.TempDir
@@ -206,6 +207,40 @@ final class CountedOriginalsSuite {
       assertOneMapWasRunAgain()
     }
   }
+
+  /** A second job reads the map outputs of the first one. */
+  private def assertDamageIsFound(settings: Seq[(String, String)])(
+      damage: RandomAccessFile => Unit): Unit = {
+    val conf = confOf(settings).set("spark.sql.adaptive.enabled", "false")
+    val spark = SparkSession.builder().config(conf).getOrCreate()
+    listen(spark.sparkContext)
+    try {
+      val table = spark.range(0, 50000, 1, 4).selectExpr("id % 977 as k", "id as v")
+      val shuffled = table.repartition(7, table("k")).queryExecution.toRdd
+      def rows() = shuffled.map(row => (row.getLong(0), row.getLong(1))).collect().sorted.toSeq
+      val expected = rows()
+      assertEquals(50000, expected.size)
+      val output = FileUtils.listFiles(directory.toFile, Array("data"), true).iterator.next()
+      val file = new RandomAccessFile(output, "rw")
+      try damage(file)
+      finally file.close()
+      assertRows(expected, rows())
+    } finally {
+      spark.stop()
+    }
+    assertEquals(1, failedReads.size, s"$failedReads")
+  }
+
+  @Test def `a block of rows in LZ4 that is damaged on the disk is written again`(): Unit =
+    Seq(auto, withoutService).foreach { settings =>
+      assertDamageIsFound(settings) { file =>
+        file.seek(file.length / 2)
+        val byte = file.read()
+        file.seek(file.length / 2)
+        file.write(byte ^ 1)
+      }
+      assertDamageIsFound(settings)(file => file.setLength(file.length - 10))
+    }
 
   @Test def `a map that is wrong in each attempt ends the job as Spark ends it`(): Unit = {
     DoublingSerializer.stuck.set(true)

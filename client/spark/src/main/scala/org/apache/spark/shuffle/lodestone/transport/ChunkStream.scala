@@ -5,8 +5,7 @@ import java.io.IOException
 
 import scala.collection.mutable
 
-import io.netty.buffer.{ByteBuf, Unpooled}
-import io.netty.util.ReferenceCountUtil
+import io.netty.buffer.ByteBuf
 
 import org.apache.spark.network.buffer.ManagedBuffer
 import org.apache.spark.network.client.{ChunkFetchFailureException, ChunkReceivedCallback}
@@ -109,10 +108,5 @@ private[transport] object ChunkStream {
 private[lodestone] object ChunkBytes {
 
   /** Keeps the buffers in which the bytes arrived: Spark's `nioByteBuffer` would copy them. */
-  def apply(data: ManagedBuffer): ByteBuf = data.convertToNetty() match {
-    case bytes: ByteBuf => bytes
-    case other =>
-      ReferenceCountUtil.release(other)
-      Unpooled.wrappedBuffer(data.nioByteBuffer())
-  }
+  def apply(data: ManagedBuffer): ByteBuf = data.convertToNetty().asInstanceOf[ByteBuf]
 }

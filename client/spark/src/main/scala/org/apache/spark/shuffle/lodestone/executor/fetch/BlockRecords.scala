@@ -71,10 +71,13 @@ private[fetch] final class CountedRecords(answers: Seq[CountedMaps]) extends Blo
     byMapId
   }
 
+  /** Objects around the numbers of one attempt. */
+  private val BytesAround = 64L
+
   /** Its approximate size in memory. */
   def bytes: Long =
     answers.iterator.map(_.records.bytes.toLong).sum +
-      (rows.size + 1L) * CountedRecords.BytesAround
+      (rows.size + 1L) * BytesAround
 
   override def in(id: BlockId): Long = id match {
     case ShuffleBlockId(_, mapId, reduceId) => in(mapId, reduceId, reduceId + 1)
@@ -90,10 +93,4 @@ private[fetch] final class CountedRecords(answers: Seq[CountedMaps]) extends Blo
         answer.in(row, startPartition, endPartition)
       case _ => BlockRecords.NotCounted
     }
-}
-
-private object CountedRecords {
-
-  /** Objects around the numbers of one attempt. */
-  private val BytesAround = 64L
 }

@@ -6,19 +6,19 @@ import java.io.InputStream
 import scala.util.control.NonFatal
 
 import org.apache.spark.TaskKilledException
-import org.apache.spark.shuffle.{FetchFailedException, ShuffleReadMetricsReporter}
+import org.apache.spark.shuffle.FetchFailedException
 import org.apache.spark.storage.BlockId
 
 /**
  * The records of one stream after another. At the end of a stream their number is compared with the
- * one that was written. Spark has two iterators here, and each costs a call per record: that pays
- * for it.
+ * one that was written. Spark has four iterators here, and each costs two calls per record: that
+ * pays for it.
  */
 private[fetch] final class CheckedRecords(
     streams: Iterator[(BlockId, InputStream)],
     recordsIn: InputStream => Iterator[(Any, Any)],
     check: RecordsCheck,
-    metrics: ShuffleReadMetricsReporter)
+    task: ReduceTask)
     extends Iterator[(Any, Any)] {
   private var records: Iterator[(Any, Any)] = Iterator.empty
 
@@ -26,50 +26,34 @@ private[fetch] final class CheckedRecords(
   private var block: Option[BlockId] = None
   private var read = 0L
 
-  /** The answer of the last `hasNext`, which is expensive. */
-  private var hasRecord = false
-
   override def hasNext: Boolean = {
-    if (!hasRecord) hasRecord = hasMore || nextStream()
-    hasRecord
-  }
-
-  override def next(): (Any, Any) = {
-    if (!hasNext) throw new NoSuchElementException("there are no more records")
-    hasRecord = false
-    read += 1
-    metrics.incRecordsRead(1)
-    try records.next()
+    task.context.killTaskIfInterrupted()
+    try records.hasNext || nextStream()
     catch brokenStream
   }
 
-  private def opened(stream: InputStream): Iterator[(Any, Any)] =
-    try recordsIn(stream)
-    catch brokenStream
-
-  private def hasMore: Boolean =
-    try records.hasNext
-    catch brokenStream
-
-  private def hasStream: Boolean =
-    try streams.hasNext
-    catch brokenStream
-
-  private def fetched(): (BlockId, InputStream) =
-    try streams.next()
-    catch brokenStream
+  override def next(): (Any, Any) =
+    try {
+      if (!records.hasNext && !nextStream()) {
+        throw new NoSuchElementException("there are no more records")
+      }
+      read += 1
+      task.metrics.incRecordsRead(1)
+      records.next()
+    } catch brokenStream
 
   private def nextStream(): Boolean = {
     end()
-    while (!hasMore && hasStream) {
-      val (id, stream) = fetched()
+    while (!records.hasNext && streams.hasNext) {
+      val (id, stream) = streams.next()
+      check.begin(id)
       block = Some(id)
       read = 0
-      check.begin(id)
-      records = opened(stream)
-      if (!hasMore) end()
+      records = recordsIn(stream)
+      if (!records.hasNext) end()
     }
-    hasMore
+    if (!records.hasNext) task.context.taskMetrics().mergeShuffleReadMetrics()
+    records.hasNext
   }
 
   /** Serializers and codecs throw anything for wrong bytes. */

@@ -14,11 +14,7 @@ private[fetch] final case class FetchChunk(
     reduceId: Int,
     runs: Array[SegmentRun],
     segments: Array[LaidSegment]) {
-  val sizeBytes: Long = {
-    var sum = 0L
-    segments.foreach(segment => sum += segment.length)
-    sum
-  }
+  val sizeBytes: Long = segments.foldLeft(0L)(_ + _.length)
 
   def wanted: SizedChunk = SizedChunk(WantedChunk(reduceId, runs), sizeBytes)
 }

@@ -8,6 +8,7 @@ import org.apache.spark.shuffle.lodestone.executor.rows.SqlRows
 import org.apache.spark.shuffle.lodestone.plan.{Distrust, NoPlan, OutputsSuspected}
 import org.apache.spark.shuffle.lodestone.plan.{OwnHandle, Reason, ShuffleGeneration, ShufflePlan}
 import org.apache.spark.shuffle.lodestone.transport.ServiceClient
+import org.apache.spark.storage.ShuffleBlockId
 
 /**
  * Reads merged shuffles on one executor. For each reduce task it finds out which blocks are merged.
@@ -80,16 +81,14 @@ private[lodestone] final class MergedReads(
             }
         }
 
-    private def suspectsOf(taskId: Long): Suspects = {
-      def runAgain(): Unit = {
+    private def suspectsOf(taskId: Long): Suspects = Suspects(
+      taskId,
+      { () =>
         // Without an answer only the map that the failed read names is run again.
-        driver.awaitAnswer(
-          driver.ask(OutputsSuspected(generation, taskId)),
-          s"the report that $generation may be wrong")
+        val reported = driver.ask(OutputsSuspected(generation, taskId))
+        driver.awaitAnswer(reported, s"the report that $generation may be wrong")
         ()
-      }
-      Suspects(taskId, () => runAgain())
-    }
+      })
 
     private def allOriginal(reason: Reason): ReadSources = {
       tally.fallback(reason, blocks)
@@ -103,9 +102,8 @@ private[lodestone] final class MergedReads(
       } else {
         tally.fallback(Reason.AttemptNotAccepted, found.rejectedBlocks)
         if (missing.nonEmpty) {
-          for ((_, list) <- found.originals; (id, _, _) <- list) {
-            ReadSources.partitionOf(id).flatMap(missing.get).foreach(tally.fallback(_, 1))
-          }
+          for ((_, list) <- found.originals; (ShuffleBlockId(_, _, reduceId), _, _) <- list)
+            missing.get(reduceId).foreach(tally.fallback(_, 1))
         }
         found
       }

@@ -35,12 +35,7 @@ private[fetch] final class OriginalsTracker(
       endMapIndex: Int,
       startPartition: Int,
       endPartition: Int): Iterator[(BlockManagerId, ReadSources.BlockList)] =
-    own.getMapSizesByExecutorId(
-      shuffleId,
-      startMapIndex,
-      endMapIndex,
-      startPartition,
-      endPartition)
+    own.getMapSizesByExecutorId(shuffleId, startMapIndex, endMapIndex, startPartition, endPartition)
 
   override def getPushBasedShuffleMapSizesByExecutorId(
       shuffleId: Int,

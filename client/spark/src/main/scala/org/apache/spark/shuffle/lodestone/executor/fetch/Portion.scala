@@ -18,14 +18,8 @@ private[fetch] final case class Portion(chunks: IndexedSeq[FetchChunk]) {
   val sizeBytes: Long = chunks.iterator.map(_.sizeBytes).sum
 
   /** The number of its records, if each of its map tasks has counted them. */
-  def records: Option[Long] = {
-    var sum = 0L
-    val areCounted = segments.forall { segment =>
-      sum += segment.records
-      segment.records >= 0
-    }
-    if (areCounted) Some(sum) else None
-  }
+  def records: Option[Long] =
+    if (segments.exists(_.records < 0)) None else Some(segments.map(_.records.toLong).sum)
 
   /** The map indexes of one partition; of several partitions, as many bits as there are blocks. */
   def bitmap: RoaringBitmap = {
@@ -45,105 +39,65 @@ private[fetch] final case class Portion(chunks: IndexedSeq[FetchChunk]) {
 private[fetch] object Portion {
 
   /** One segment, and where its bytes begin. */
-  private final class Laid(val segment: LaidSegment, val reduceId: Int, val offset: Int)
+  final class Laid(val segment: LaidSegment, val reduceId: Int, val offset: Int)
 
   /** As an executor of plain Spark reads its own disk: by map, partition and push. */
-  private object Order extends Comparator[Laid] {
-    override def compare(one: Laid, other: Laid): Int = {
-      val byMap = Integer.compare(one.segment.mapIndex, other.segment.mapIndex)
-      val byPartition =
-        if (byMap != 0) byMap else Integer.compare(one.reduceId, other.reduceId)
-      if (byPartition != 0) byPartition
-      else Integer.compare(one.segment.sequence, other.segment.sequence)
-    }
+  private val order: Comparator[Laid] = (one, other) => {
+    val byMap = Integer.compare(one.segment.mapIndex, other.segment.mapIndex)
+    val byPartition = if (byMap != 0) byMap else Integer.compare(one.reduceId, other.reduceId)
+    if (byPartition != 0) byPartition
+    else Integer.compare(one.segment.sequence, other.segment.sequence)
   }
 
   /** Returns the order in which the bytes of these chunks are read. */
-  def inOrder(chunks: IndexedSeq[FetchChunk]): Slices = {
-    val laid = new Array[Laid](chunks.iterator.map(_.segments.length).sum)
-    var count = 0
+  def inOrder(chunks: IndexedSeq[FetchChunk]): Array[Laid] = {
+    val laid = Array.newBuilder[Laid]
     var offset = 0
     for (chunk <- chunks) chunk.segments.foreach { segment =>
-      laid(count) = new Laid(segment, chunk.reduceId, offset)
-      count += 1
+      laid += new Laid(segment, chunk.reduceId, offset)
       offset += segment.length
     }
-    Arrays.sort(laid, Order)
-    val slices = new Slices(count)
-    laid.foreach(one => slices.add(one.offset, one.segment.length))
-    slices
+    val ordered = laid.result()
+    Arrays.sort(ordered, order)
+    ordered
   }
-}
-
-/** Ranges of bytes, one after another. There may be thousands: without an object for each. */
-private[fetch] final class Slices(most: Int) {
-  private val offsets = new Array[Int](most)
-  private val lengths = new Array[Int](most)
-  private var size = 0
-  private var sum = 0
-
-  def count: Int = size
-
-  def bytes: Int = sum
-
-  /** A range that begins where the last one ends makes that longer. */
-  def add(offset: Int, length: Int): Unit = {
-    if (size > 0 && offsets(size - 1) + lengths(size - 1) == offset) {
-      lengths(size - 1) += length
-    } else {
-      offsets(size) = offset
-      lengths(size) = length
-      size += 1
-    }
-    sum += length
-  }
-
-  def offset(at: Int): Int = offsets(at)
-
-  def length(at: Int): Int = lengths(at)
 }
 
 /** The bytes of some chunks. The task itself puts them in order: network threads are few. */
 private[fetch] final class PortionBuffer(chunks: IndexedSeq[FetchChunk], bytes: ByteBuf)
     extends NettyManagedBuffer(bytes) {
 
-  override def createInputStream(): InputStream = {
-    val slices = Portion.inOrder(chunks)
-    if (slices.count == 1) super.createInputStream() else new SlicesStream(bytes, slices)
-  }
+  override def createInputStream(): InputStream = new SlicesStream(bytes, Portion.inOrder(chunks))
 }
 
-/** Reads slices of a buffer in their order. Netty's composite would search in each read. */
-private[fetch] final class SlicesStream(bytes: ByteBuf, slices: Slices) extends InputStream {
+/** Reads segments of a buffer in this order. Netty's composite would search in each read. */
+private[fetch] final class SlicesStream(bytes: ByteBuf, segments: Array[Portion.Laid])
+    extends InputStream {
   private val start = bytes.readerIndex()
   private var at = 0
-  private var readOfSlice = 0
-  private var left = slices.bytes
+  private var readOfSegment = 0
+  private var left = bytes.readableBytes()
   private val one = new Array[Byte](1)
 
   override def read(): Int = if (read(one, 0, 1) < 0) -1 else one(0) & 0xff
 
-  override def read(target: Array[Byte], offset: Int, length: Int): Int =
-    if (length == 0) {
-      0
-    } else if (left == 0) {
-      -1
-    } else {
-      val wanted = math.min(length, left)
-      var done = 0
-      while (done < wanted) done += readSome(target, offset + done, wanted - done)
-      left -= done
-      done
-    }
+  override def read(target: Array[Byte], offset: Int, length: Int): Int = {
+    val wanted = math.min(length, left)
+    var done = 0
+    while (done < wanted) done += readSome(target, offset + done, wanted - done)
+    left -= done
+    if (done == 0 && length > 0) -1 else done
+  }
 
-  /** Reads from one slice. */
+  /** Reads from one segment. */
   private def readSome(target: Array[Byte], offset: Int, length: Int): Int = {
-    val some = math.min(length, slices.length(at) - readOfSlice)
-    bytes.getBytes(start + slices.offset(at) + readOfSlice, target, offset, some)
-    readOfSlice += some
-    if (readOfSlice == slices.length(at)) {
+    val laid = segments(at)
+    val some = math.min(length, laid.segment.length - readOfSegment)
+    bytes.getBytes(start + laid.offset + readOfSegment, target, offset, some)
+    readOfSegment += some
+    if (readOfSegment == laid.segment.length) {
       at += 1
-      readOfSlice = 0
+      readOfSegment = 0
     }
     some
   }

@@ -60,11 +60,6 @@ private[fetch] object ReadSources {
     found.toSeq
   }
 
-  def partitionOf(id: BlockId): Option[Int] = id match {
-    case ShuffleBlockId(_, _, reduceId) => Some(reduceId)
-    case _ => None
-  }
-
   def select(blocks: BlocksByAddress)(which: Block => Boolean): BlocksByAddress =
     blocks.map { case (address, list) => address -> list.filter(which) }.filter(_._2.nonEmpty)
 

@@ -7,9 +7,8 @@ import org.apache.spark._
 import org.apache.spark.internal.config
 import org.apache.spark.network.shuffle.BlockStoreClient
 import org.apache.spark.shuffle.{BaseShuffleHandle, ShuffleReader}
-import org.apache.spark.shuffle.lodestone.executor.rows.{RowReader, SqlRows}
+import org.apache.spark.shuffle.lodestone.executor.rows.{Lz4Blocks, Lz4Reader, RowReader, SqlRows}
 import org.apache.spark.storage.{BlockId, ShuffleBlockFetcherIterator}
-import org.apache.spark.util.CompletionIterator
 
 /**
  * Makes of streams of blocks what a reduce task asks for: combined and sorted as Spark does it.
@@ -33,13 +32,9 @@ private[fetch] final class RecordReader[K, C](
   }
 
   override def read(): Iterator[Product2[K, C]] = {
-    val completed = CompletionIterator[(Any, Any), Iterator[(Any, Any)]](
-      new CheckedRecords(streams, recordsIn, check, task.metrics),
-      context.taskMetrics().mergeShuffleReadMetrics())
-    sort(combine(new InterruptibleIterator(context, completed))) match {
-      case same: InterruptibleIterator[Product2[K, C]] => same
-      case made => new InterruptibleIterator(context, made)
-    }
+    val records = new CheckedRecords(streams, recordsIn, check, task)
+    val made = sort(combine(records))
+    if (made eq records) made else new InterruptibleIterator(context, made)
   }
 
   /** The values are already combined if the map side did it. */
@@ -48,9 +43,8 @@ private[fetch] final class RecordReader[K, C](
       case Some(aggregator) if dependency.mapSideCombine =>
         aggregator.combineCombinersByKey(records.asInstanceOf[Iterator[(K, C)]], context)
       case Some(aggregator) =>
-        aggregator
-          .asInstanceOf[Aggregator[K, Any, C]]
-          .combineValuesByKey(records.asInstanceOf[Iterator[(K, Any)]], context)
+        val combining = aggregator.asInstanceOf[Aggregator[K, Any, C]]
+        combining.combineValuesByKey(records.asInstanceOf[Iterator[(K, Any)]], context)
       case None => records.asInstanceOf[Iterator[Product2[K, C]]]
     }
 
@@ -83,13 +77,16 @@ private[fetch] object RecordReader {
       task: ReduceTask): Iterator[(BlockId, InputStream)] = {
     val env = SparkEnv.get
     val conf = env.conf
+    val lz4 = if (Lz4Blocks.areUsed(conf, env.serializerManager)) Some(new Lz4Reader) else None
+    def decoded(id: BlockId, bytes: InputStream): InputStream =
+      lz4.fold(env.serializerManager.wrapStream(id, bytes))(_(bytes))
     new ShuffleBlockFetcherIterator(
       task.context,
       client,
       env.blockManager,
       tracker,
       blocks.iterator,
-      env.serializerManager.wrapStream,
+      decoded,
       conf.get(config.REDUCER_MAX_SIZE_IN_FLIGHT) << 20,
       conf.get(config.REDUCER_MAX_REQS_IN_FLIGHT),
       conf.get(config.REDUCER_MAX_BLOCKS_IN_FLIGHT_PER_ADDRESS),

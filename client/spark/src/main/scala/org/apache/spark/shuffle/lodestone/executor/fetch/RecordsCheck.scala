@@ -65,13 +65,8 @@ private[fetch] final class OriginalsCheck(
       (ShuffleBlockId(_, `mapId`, _), _, mapIndex) <- blocks.iterator
     } yield (address, mapIndex)
     val (address, mapIndex) = found.next()
-    throw new FetchFailedException(
-      address,
-      shuffleId,
-      mapId,
-      mapIndex,
-      reduceId,
-      s"The original $id $why; its map is run again.")
+    val what = s"The original $id $why; its map is run again."
+    throw new FetchFailedException(address, shuffleId, mapId, mapIndex, reduceId, what)
   }
 
   /** As in plain Spark: it may be an object that nobody can read. */

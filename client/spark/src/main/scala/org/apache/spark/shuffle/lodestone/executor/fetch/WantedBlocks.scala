@@ -12,11 +12,8 @@ private[fetch] final class WantedBlocks {
 
   private val attempts = mutable.LongMap.empty[Long]
 
-  /**
-   * By map index, the number of the list that names the block, if it is not the first one. Few
-   * partitions need it, and a task may read many of them.
-   */
-  private var lists: Option[mutable.LongMap[Int]] = None
+  /** By map index, the number of the list that names the block, if it is not the first one. */
+  private var lists = FirstList
 
   /** Map indexes of segments of other attempts. */
   private lazy val others = mutable.BitSet.empty
@@ -24,8 +21,8 @@ private[fetch] final class WantedBlocks {
   def add(mapIndex: Int, mapId: Long, list: Int = 0): Unit = {
     attempts.update(mapIndex.toLong, mapId)
     if (list != 0) {
-      if (lists.isEmpty) lists = Some(mutable.LongMap.empty)
-      lists.foreach(_.put(mapIndex.toLong, list))
+      if (lists eq FirstList) lists = mutable.LongMap.empty
+      lists.update(mapIndex.toLong, list)
     }
   }
 
@@ -49,10 +46,7 @@ private[fetch] final class WantedBlocks {
   /** How many blocks were not taken, although there is one of another attempt of their map. */
   def rejected: Int = others.count(has)
 
-  def listOf(segment: LaidSegment): Int = lists match {
-    case Some(numbers) => numbers.getOrElse(segment.mapIndex.toLong, 0)
-    case None => 0
-  }
+  def listOf(segment: LaidSegment): Int = lists.getOrElse(segment.mapIndex.toLong, 0)
 
   /** Map index and map id of each block. */
   def blocks: Iterator[(Int, Long)] = attempts.iterator.map { case (map, id) => (map.toInt, id) }
@@ -62,6 +56,9 @@ private[fetch] object WantedBlocks {
 
   /** Spark counts attempts from 0. */
   private val NoAttempt = Long.MinValue
+
+  /** Stays empty. Few partitions need a map of their own, and a task may read many of them. */
+  private val FirstList = mutable.LongMap.empty[Int]
 
   /** By partition, those of all lists that are blocks of a shuffle. */
   def apply(

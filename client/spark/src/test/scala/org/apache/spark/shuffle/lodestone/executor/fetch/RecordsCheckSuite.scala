@@ -1,17 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 package org.apache.spark.shuffle.lodestone.executor.fetch
 
-import java.io.{ByteArrayInputStream, InputStream}
+import java.io.{ByteArrayInputStream, ByteArrayOutputStream, InputStream, IOException}
+import java.nio.ByteBuffer
 
-import org.junit.jupiter.api.Assertions.{assertEquals, assertFalse, assertThrows}
+import scala.reflect.ClassTag
+
+import org.junit.jupiter.api.Assertions._
 import org.junit.jupiter.api.Test
 
-import org.apache.spark.FetchFailed
-import org.apache.spark.executor.TempShuffleReadMetrics
+import org.apache.spark.{FetchFailed, SparkConf, TaskContext, TaskKilledException}
+import org.apache.spark.io.LZ4CompressionCodec
 import org.apache.spark.shuffle.{FetchFailedException, MetadataFetchFailedException}
+import org.apache.spark.shuffle.lodestone.executor.rows.{Lz4Reader, RowReader}
 import org.apache.spark.shuffle.lodestone.plan.Reason
 import org.apache.spark.shuffle.lodestone.wire.{LaidRun, LaidSegment, PartitionLayout, Status}
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow
+import org.apache.spark.sql.execution.UnsafeRowSerializer
 import org.apache.spark.storage.{BlockId, BlockManagerId, ShuffleBlockChunkId, ShuffleBlockId}
+import org.apache.spark.unsafe.Platform
 
 /** Originals whose number of records a service has, read because merged data is not. */
 final class RecordsCheckSuite {
@@ -35,6 +42,10 @@ final class RecordsCheckSuite {
   private val tally = new ReadTally
   private val check = new OriginalsCheck(counted, originals, Some(tally))
 
+  private val context: TaskContext = TaskContext.empty()
+  private val metrics = context.taskMetrics().createTempShuffleReadMetrics()
+  private val task = ReduceTask(ReadRange(0, 3, 3, 4), context, metrics)
+
   private def reading(blocks: (BlockId, Int)*): Iterator[(Any, Any)] = reading(check)(blocks: _*)
 
   private def reading(check: RecordsCheck)(blocks: (BlockId, Int)*): Iterator[(Any, Any)] = {
@@ -42,7 +53,7 @@ final class RecordsCheckSuite {
       (id, new ByteArrayInputStream(new Array[Byte](records)): InputStream)
     }
     val records = (in: InputStream) => Iterator.fill(in.available())(("key", "value"): (Any, Any))
-    new CheckedRecords(streams.iterator, records, check, new TempShuffleReadMetrics)
+    new CheckedRecords(streams.iterator, records, check, task)
   }
 
   private def read(map: Int, records: Int): Int =
@@ -105,7 +116,7 @@ final class RecordsCheckSuite {
     val records = Iterator("one", "two").map(key => (key, key): (Any, Any)) ++
       Iterator.continually[(Any, Any)](throw failure)
     val streams = Iterator(id -> stream)
-    new CheckedRecords(streams, _ => records, check, new TempShuffleReadMetrics).size
+    new CheckedRecords(streams, _ => records, check, task).size
   }
 
   /** Records why it ends its task. */
@@ -146,5 +157,57 @@ final class RecordsCheckSuite {
     (1 to 5).foreach(_ => assertEquals(("key", "value"), records.next()))
     assertFalse(records.hasNext)
     assertThrows(classOf[NoSuchElementException], () => { records.next(); () })
+  }
+
+  @Test def `a task that is killed between two records reads no further one`(): Unit = {
+    val records = reading(free -> 9)
+    (1 to 4).foreach(_ => records.next())
+    context.markInterrupted("by the user")
+    assertThrows(classOf[TaskKilledException], () => { records.hasNext; () })
+    assertEquals(4, metrics.recordsRead)
+  }
+
+  @Test def `a task reports the records of each stream that it read`(): Unit = {
+    assertEquals(9, reading(free -> 5, good -> 4).size)
+    assertEquals(9, context.taskMetrics().shuffleReadMetrics.recordsRead)
+  }
+
+  private val rows = 240
+  private val serializer = new UnsafeRowSerializer(1).newInstance()
+
+  /** Rows begin and end anywhere in the blocks of Spark's codec, and an empty block is the last. */
+  private def rowsInLz4(): Array[Byte] = {
+    implicit val any: ClassTag[Any] = ClassTag.Any
+    val conf = new SparkConf(false).set("spark.io.compression.lz4.blockSize", "1k")
+    val bytes = new ByteArrayOutputStream
+    val stream =
+      serializer.serializeStream(new LZ4CompressionCodec(conf).compressedOutputStream(bytes))
+    val row = new UnsafeRow(1)
+    for (number <- 1 to rows) {
+      val fields = ByteBuffer.allocate(16).putLong(0).putLong(number * 0x9e3779b97f4a7c15L).array
+      row.pointTo(fields, Platform.BYTE_ARRAY_OFFSET.toLong, fields.length)
+      stream.writeKey[Any](0).writeValue[Any](row)
+    }
+    stream.close()
+    bytes.toByteArray
+  }
+
+  @Test def `a block of rows that was cut is broken or wrong wherever it ends`(): Unit = {
+    val ends = new RecordsCheck {
+      override def begin(id: BlockId): Unit = ()
+      override def written(id: BlockId): Long = rows.toLong
+      override def wrong(id: BlockId, read: Long, written: Long): Nothing =
+        throw new IOException(s"$read rows in place of $written")
+      override def broken(id: BlockId, cause: Throwable): Nothing = throw cause
+    }
+    val whole = rowsInLz4()
+    def rowsUntil(end: Int): Int = {
+      val cut = new Lz4Reader().apply(new ByteArrayInputStream(whole, 0, end))
+      new CheckedRecords(Iterator((free, cut)), new RowReader(serializer)(_), ends, task).size
+    }
+    // The block at the end has a head only.
+    Seq(whole.length, whole.length - 21).foreach(end => assertEquals(rows, rowsUntil(end)))
+    for (end <- whole.indices if end != whole.length - 21)
+      assertThrows(classOf[IOException], () => { rowsUntil(end); () }, s"cut at $end")
   }
 }

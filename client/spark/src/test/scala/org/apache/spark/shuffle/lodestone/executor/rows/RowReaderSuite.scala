@@ -19,6 +19,8 @@ import org.apache.spark.unsafe.Platform
 
 /** The rows that are read without Spark's streams equal those with them. */
 final class RowReaderSuite {
+  import RowReaderSuite.Pieces
+
   private implicit val any: ClassTag[Any] = ClassTag.Any
   private val fields = 3
   private val serializer = new UnsafeRowSerializer(fields).newInstance()
@@ -97,8 +99,47 @@ final class RowReaderSuite {
     assertFalse(SqlRows.areOf(new KryoSerializer(new SparkConf(false))))
   }
 
+  /** Rows that end in each place around the end of a window, with their sizes. */
+  @Test def `a row stays as it is until the next one is asked for`(): Unit = {
+    val seed = System.nanoTime()
+    val random = new Random(seed)
+    val reader = new RowReader(serializer)
+    for (words <- Seq(3, 17, 500, 4093, 4094, 4095, 4096, 4097, 9000); shift <- 0 until 3) {
+      val rows = Seq.tabulate(if (words > 1000) 20 else 3000) { at =>
+        val bytes = new Array[Byte](8 * (if (at == 0) shift + 3 else words))
+        random.nextBytes(bytes)
+        bytes
+      }
+      // Streams of several blocks, so that the first row of one follows the last row of another.
+      for (some <- rows.grouped(rows.size / 2)) {
+        val in =
+          if (shift == 0) new ByteArrayInputStream(written(some))
+          else new Pieces(written(some), random)
+        val records = reader(in)
+        some.foreach { expected =>
+          val row = records.next()._2.asInstanceOf[UnsafeRow]
+          assertEquals(records.hasNext, records.hasNext)
+          assertArrayEquals(expected, row.getBytes, s"seed $seed: rows of $words words")
+        }
+        assertFalse(records.hasNext)
+      }
+    }
+  }
+
+  @Test def `rows without fields are counted`(): Unit = {
+    val none = new UnsafeRowSerializer(0).newInstance()
+    val rows = 20000
+    val bytes = new Array[Byte](SqlRows.HeadBytes * rows)
+    val found = rowsOf(new RowReader(none)(new Pieces(bytes, new Random(2))))
+    assertEquals(rows, found.size)
+    assertEquals(Set((0, 0, 0, Arrays.hashCode(Array.emptyByteArray))), found.toSet)
+  }
+}
+
+private object RowReaderSuite {
+
   /** Returns a random number of bytes at a time. */
-  private final class Pieces(bytes: Array[Byte], random: Random) extends InputStream {
+  final class Pieces(bytes: Array[Byte], random: Random) extends InputStream {
     private val inner = new ByteArrayInputStream(bytes)
     var isClosed = false
 

@@ -48,14 +48,9 @@ private[remote] final class OutputLoss(
   private def fail(reduceId: Int, lost: LostAt, what: String): Nothing = {
     // A killed task has not searched for long enough to have all maps run again.
     context.killTaskIfInterrupted()
-    val report = OutputsLost(
-      shuffleId,
-      generation,
-      lost,
-      executorId,
-      context.taskAttemptId(),
-      reduceId,
-      context.isInstanceOf[BarrierTaskContext])
+    val task = context.taskAttemptId()
+    val isBarrier = context.isInstanceOf[BarrierTaskContext]
+    val report = OutputsLost(shuffleId, generation, lost, executorId, task, reduceId, isBarrier)
     val reported = s"the report that shuffle $shuffleId has lost outputs"
     driver.awaitAnswer(driver.ask(report), reported) match {
       // Constructing it marks the task.

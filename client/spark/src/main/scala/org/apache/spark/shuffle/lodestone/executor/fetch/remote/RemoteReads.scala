@@ -17,7 +17,7 @@ private[lodestone] final class RemoteReads(
     driver: DriverLink,
     plans: PlanCache,
     retryPolicy: RetryPolicy) extends Logged {
-  import RemoteReads._
+  private val NoVersion = -1
 
   /** Returns None if executors have all outputs that the task reads. */
   def reader[K, C](
@@ -97,8 +97,4 @@ private[lodestone] final class RemoteReads(
       plan
     }
   }
-}
-
-private[remote] object RemoteReads {
-  private val NoVersion = -1
 }

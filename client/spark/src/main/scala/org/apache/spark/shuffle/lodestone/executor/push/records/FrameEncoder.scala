@@ -1,15 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 package org.apache.spark.shuffle.lodestone.executor.push.records
 
-import java.io.OutputStream
-
-import net.jpountz.lz4.LZ4Factory
-import net.jpountz.xxhash.XXHashFactory
+import java.io.{FilterOutputStream, OutputStream}
 
 import org.apache.spark.SparkConf
 import org.apache.spark.internal.config
-import org.apache.spark.io.{CompressionCodec, LZ4CompressionCodec}
 import org.apache.spark.serializer.SerializerManager
+import org.apache.spark.shuffle.lodestone.executor.rows.Lz4Blocks
 import org.apache.spark.storage.ShuffleBlockId
 import org.apache.spark.unsafe.Platform
 import org.apache.spark.util.Utils
@@ -42,15 +39,15 @@ private[push] object FrameEncoder {
       new StreamEncoder(streams)
     } else if (!conf.get(config.SHUFFLE_COMPRESS)) {
       new PlainEncoder
-    } else if (CompressionCodec.createCodec(conf).getClass == classOf[LZ4CompressionCodec]) {
+    } else if (Lz4Blocks.areUsed(conf, streams)) {
       new Lz4Encoder(conf.get(config.IO_COMPRESSION_LZ4_BLOCKSIZE).toInt)
     } else {
       new StreamEncoder(streams)
     }
 }
 
-/** Collects the records of a block, and encodes them piece by piece. */
-private[records] abstract class PieceEncoder(pieceBytes: Int) extends FrameEncoder {
+/** Encodes a block piece by piece: by default of so many bytes that a stream is rarely called. */
+private[records] abstract class PieceEncoder(pieceBytes: Int = 32 * 1024) extends FrameEncoder {
   private val piece = new Array[Byte](pieceBytes)
   private var filled = 0
 
@@ -86,15 +83,9 @@ private[records] abstract class PieceEncoder(pieceBytes: Int) extends FrameEncod
   }
 }
 
-private[records] object PieceEncoder {
-
-  /** So many bytes that a stream is rarely called. */
-  val Bytes: Int = 32 * 1024
-}
-
 /** Encodes with the streams that Spark makes: any codec, and encryption. */
 private[records] final class StreamEncoder(streams: SerializerManager)
-    extends PieceEncoder(PieceEncoder.Bytes) {
+    extends PieceEncoder() {
   private var inner: OutputStream = _
 
   override protected def begin(block: ShuffleBlockId, out: OutputStream): Unit =
@@ -116,15 +107,13 @@ private[records] final class StreamEncoder(streams: SerializerManager)
 }
 
 /** Closes the streams of a block, but not their target, which other blocks follow. */
-private[records] final class UnclosedStream(out: OutputStream) extends OutputStream {
-  override def write(byte: Int): Unit = out.write(byte)
+private[records] final class UnclosedStream(to: OutputStream) extends FilterOutputStream(to) {
   override def write(bytes: Array[Byte], start: Int, length: Int): Unit =
-    out.write(bytes, start, length)
-  override def flush(): Unit = out.flush()
-  override def close(): Unit = out.flush()
+    to.write(bytes, start, length)
+  override def close(): Unit = to.flush()
 }
 
-private[records] final class PlainEncoder extends PieceEncoder(PieceEncoder.Bytes) {
+private[records] final class PlainEncoder extends PieceEncoder() {
   private var out: OutputStream = _
 
   override protected def begin(block: ShuffleBlockId, out: OutputStream): Unit = this.out = out
@@ -138,56 +127,26 @@ private[records] final class PlainEncoder extends PieceEncoder(PieceEncoder.Byte
  * missing: readers that allow concatenated streams, as Spark's do, look for the end of the bytes.)
  */
 private[records] final class Lz4Encoder(blockBytes: Int) extends PieceEncoder(blockBytes) {
-  import Lz4Encoder._
+  import Lz4Blocks._
 
+  private val compressor = Lz4.fastCompressor()
   private val packed = new Array[Byte](HeadBytes + compressor.maxCompressedLength(blockBytes))
+  private val head = numbersIn(packed).putLong(0, Magic)
   private val level = math.max(0, 32 - Integer.numberOfLeadingZeros(blockBytes - 1) - BaseLevel)
   private var out: OutputStream = _
-  Magic.copyToArray(packed)
 
   override protected def begin(block: ShuffleBlockId, out: OutputStream): Unit = this.out = out
 
   override protected def encode(raw: Array[Byte], length: Int): Unit = {
-    val check = hash.hash(raw, 0, length, Seed) & CheckMask
     val packedBytes = compressor.compress(raw, 0, length, packed, HeadBytes)
+    head.putInt(RawBytesAt, length).putInt(ChecksumAt, checksum(raw, 0, length))
     if (packedBytes < length) {
-      head(MethodLz4, packedBytes, length, check)
+      head.put(TokenAt, (MethodLz4 | level).toByte).putInt(PackedBytesAt, packedBytes)
       out.write(packed, 0, HeadBytes + packedBytes)
     } else {
-      head(MethodRaw, length, length, check)
+      head.put(TokenAt, (MethodRaw | level).toByte).putInt(PackedBytesAt, length)
       out.write(packed, 0, HeadBytes)
       out.write(raw, 0, length)
     }
   }
-
-  private def head(method: Int, packedBytes: Int, rawBytes: Int, check: Int): Unit = {
-    packed(Magic.length) = (method | level).toByte
-    littleEndian(packedBytes, Magic.length + 1)
-    littleEndian(rawBytes, Magic.length + 5)
-    littleEndian(check, Magic.length + 9)
-  }
-
-  private def littleEndian(value: Int, at: Int): Unit = {
-    packed(at) = value.toByte
-    packed(at + 1) = (value >>> 8).toByte
-    packed(at + 2) = (value >>> 16).toByte
-    packed(at + 3) = (value >>> 24).toByte
-  }
-}
-
-private[records] object Lz4Encoder {
-  private val Magic = "LZ4Block".getBytes("US-ASCII")
-  private val HeadBytes = Magic.length + 1 + 3 * 4
-  private val MethodRaw = 0x10
-  private val MethodLz4 = 0x20
-
-  /** The low half of the token: the logarithm of the block size, from 1 KiB on. */
-  private val BaseLevel = 10
-  private val Seed = 0x9747b28c
-
-  /** lz4-java's checksums have 28 bits. */
-  private val CheckMask = 0xfffffff
-
-  private val compressor = LZ4Factory.fastestInstance().fastCompressor()
-  private val hash = XXHashFactory.fastestInstance().hash32()
 }

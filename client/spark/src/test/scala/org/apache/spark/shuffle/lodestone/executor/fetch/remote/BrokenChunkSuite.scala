@@ -43,9 +43,9 @@ final class BrokenChunkSuite {
     val none = new OriginalsCheck(BlockRecords.Unknown, Nil, None)
     val loss = new OutputLoss(3, 0, driver, "executor-1", context)
     val check = new ChunkCheck(Nil, none, loss)
-    val metrics = new TempShuffleReadMetrics
+    val task = ReduceTask(ReadRange(0, 1, 0, 1), context, new TempShuffleReadMetrics)
     val thrown =
-      Try(new CheckedRecords(broken, _ => Iterator.empty, check, metrics).hasNext).failed.get
+      Try(new CheckedRecords(broken, _ => Iterator.empty, check, task).hasNext).failed.get
     (thrown.getClass, context.fetchFailed.map(_.getClass))
   }
 
