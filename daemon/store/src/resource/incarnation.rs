@@ -38,6 +38,9 @@ const LOCK_NAME: &str = "lock";
 const DATA_SUFFIX: &str = ".data";
 const REGISTRATIONS_PREFIX: &str = "executors-";
 
+/// A directory that others have changed.
+const STAYS: &str = "a directory with the name of a daemon's stays: remove it if no daemon uses it";
+
 /// The name of the file that partitions share in their shuffle's directory.
 pub(crate) const SHARED_FILE_NAME: &str = "spill.data";
 
@@ -241,15 +244,38 @@ impl Left {
 /// Returns a directory of this user with our marker whose lock is free.
 fn leftover_at(root: &Path, fs: &dyn Fs) -> io::Result<Option<Leftover>> {
     let access = fs.dir_access(root)?;
-    if !access.is_own || !has_marker(root, fs)? {
+    if !access.is_own {
         return Ok(None);
     }
-    let lock = fs.try_lock(&root.join(LOCK_NAME))?;
-    Ok(lock.map(|lock| Leftover {
-        root: root.into(),
-        access,
-        lock,
-    }))
+    match free_lock(root, fs) {
+        // Nothing in this directory counts. So whatever others put into it keeps no other one.
+        Err(error) if !access.is_closed() => {
+            tracing::warn!(dir = %root.display(), %error, "{STAYS}");
+            Ok(None)
+        }
+        lock => Ok(lock?.map(|lock| Leftover {
+            root: root.into(),
+            access,
+            lock,
+        })),
+    }
+}
+
+/// Takes the lock of a directory with our marker. If one of the two is a pipe, a link or the like,
+/// others have been there, and the daemon may be alive.
+fn free_lock(root: &Path, fs: &dyn Fs) -> io::Result<Option<Box<dyn Lock>>> {
+    let entries = fs.list(root)?;
+    for name in [MARKER_NAME, LOCK_NAME] {
+        let found = entries.iter().find(|entry| entry.name == name);
+        if found.is_some_and(|entry| entry.kind != Kind::File) {
+            tracing::warn!(dir = %root.display(), name, "this is no file: {STAYS}");
+            return Ok(None);
+        }
+    }
+    match has_marker(root, fs)? {
+        true => fs.try_lock(&root.join(LOCK_NAME)),
+        false => Ok(None),
+    }
 }
 
 fn has_marker(root: &Path, fs: &dyn Fs) -> io::Result<bool> {

@@ -274,20 +274,41 @@ fn executors_that_a_group_or_all_users_may_have_planted_are_not_taken_over() {
     }
 }
 
+type Plant = fn(&Path);
+
+/// What others may put in the place of a file of ours.
+fn plantings() -> [(&'static str, Plant); 3] {
+    [
+        ("a pipe", make_pipe),
+        ("a link", |path| symlink("/etc/hostname", path).unwrap()),
+        ("a directory", |path| fs::create_dir(path).unwrap()),
+    ]
+}
+
 #[test]
-fn a_pipe_among_our_files_does_not_hold_up_the_next_start() {
-    for name in ["LODESTONE", "lock"] {
-        let host = Host::new();
-        let root = left_by_a_killed_daemon(&host);
-        fs::remove_file(root.join(name)).unwrap();
-        make_pipe(&root.join(name));
-        let disk = host.disk.path().to_path_buf();
-        let (sender, receiver) = mpsc::channel();
-        thread::spawn(move || sender.send(open(&disk).incarnation()));
-        let started = receiver.recv_timeout(Duration::from_secs(20));
-        assert!(
-            started.is_ok(),
-            "the start waits for the other end of {name}"
-        );
+fn a_pipe_among_our_files_neither_holds_up_the_next_start_nor_keeps_what_others_left() {
+    let names = ["LODESTONE", "lock"];
+    // The owner may have closed the directory since then.
+    for (name, mode) in names.iter().flat_map(|name| [(name, 0o770), (name, 0o700)]) {
+        for (what, plant) in plantings() {
+            let host = Host::new();
+            let disk = host.disk.path().to_path_buf();
+            let other = open(&disk);
+            let of_other = disk.join(format!("lodestone-{}", other.incarnation()));
+            other.unlock();
+            let root = left_by_a_killed_daemon(&host);
+            fs::remove_file(root.join(name)).unwrap();
+            plant(&root.join(name));
+            fs::set_permissions(&root, Permissions::from_mode(mode)).unwrap();
+            let (sender, receiver) = mpsc::channel();
+            thread::spawn(move || sender.send(open(&disk).incarnation()));
+            let started = receiver.recv_timeout(Duration::from_secs(20));
+            assert!(started.is_ok(), "the start waits for {what} as {name}");
+            assert!(
+                !of_other.exists(),
+                "{what} as {name} keeps other directories"
+            );
+            assert!(root.exists(), "{what} as {name}: the daemon may be alive");
+        }
     }
 }
