@@ -17,16 +17,13 @@ use std::time::Duration;
 use rustix::process::{Pid, test_kill_process};
 use tokio::time::{sleep, timeout};
 
-use place::{PlaceError, try_lock};
+use place::{LINE_BYTES_MAX, PlaceError};
 
 /// How long the second daemon waits for the first one's line.
 const LINE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How often it looks. A file has no event to wait for that works on every file system.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
-
-/// Longest line that is read.
-const LINE_BYTES_MAX: usize = 4096;
 
 /// The right to serve for a file, kept until dropped.
 #[derive(Debug)]
@@ -83,19 +80,20 @@ pub enum AnnounceError {
 pub async fn claim(path: &Path) -> Result<Claim, AnnounceError> {
     let failed = |error| AnnounceError::of(path, error);
     let claimed = async {
-        let file = loop {
-            match place::open(path)? {
-                Some(file) => break file,
-                None => sleep(LOOK_EVERY).await,
-            }
-        };
         loop {
-            if try_lock(&file)? {
-                file.set_len(0)?;
-                return Ok::<_, PlaceError>(Claim::Ours(Announcement { file }));
-            }
-            if let Some(line) = read_line(&file)?.filter(|line| is_of_a_living_process(line)) {
-                return Ok(Claim::Theirs(line));
+            // Opened each time: another process may put a new file in the place of this one.
+            if let Some(place) = place::open(path)? {
+                if let Some(file) = place.take(path)? {
+                    file.set_len(0)?;
+                    return Ok(Claim::Ours(Announcement { file }));
+                }
+                let line = read_line(&place.file)?.filter(|line| is_of_a_living_process(line));
+                match line {
+                    // The line of another user could name any address.
+                    Some(_) if place.is_of_another => return Err(PlaceError::HeldByAnother),
+                    Some(line) => return Ok(Claim::Theirs(line)),
+                    None => {}
+                }
             }
             sleep(LOOK_EVERY).await;
         }

@@ -3,7 +3,7 @@
 
 use std::fs::Permissions;
 use std::io::{BufRead, Write};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
 use std::path::Path;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
@@ -90,6 +90,9 @@ fn a_configuration_file_does_what_flags_do() {
     assert_eq!(event["level"], "INFO");
 }
 
+/// A user that no file of the tests belongs to otherwise.
+const STRANGER: u32 = 54_321;
+
 /// Starts five daemons with this announce file. Returns the one that serves.
 fn serving_of_five(file: &Path) -> Daemon {
     let announce = ["--announce", file.to_str().unwrap()];
@@ -135,22 +138,32 @@ fn of_daemons_with_one_announce_file_one_serves_and_the_others_name_it() {
 }
 
 #[test]
-fn a_link_or_another_name_of_a_file_in_place_of_the_announce_file_does_not_change_that_file() {
+fn a_link_or_a_file_of_another_name_or_owner_in_place_of_the_announce_file_is_not_changed() {
     let dir = tempfile::tempdir().unwrap();
     let (file, other) = (dir.path().join("announce"), dir.path().join("other"));
-    let links: [fn(&Path, &Path) -> std::io::Result<()>; 2] = [
-        |other, file| std::os::unix::fs::symlink(other, file),
+    let plantings: [fn(&Path, &Path) -> std::io::Result<()>; 3] = [
+        |other, file| symlink(other, file),
         |other, file| std::fs::hard_link(other, file),
+        |other, file| {
+            std::fs::copy(other, file)?;
+            chown(file, Some(STRANGER), None)
+        },
     ];
-    for link in links {
+    for plant in plantings {
         std::fs::write(&other, LINE_OF_A_CRASHED_DAEMON).unwrap();
-        link(&other, &file).unwrap();
+        plant(&other, &file).unwrap();
         let winner = serving_of_five(&file);
         assert_eq!(
             std::fs::read_to_string(&other).unwrap(),
             LINE_OF_A_CRASHED_DAEMON
         );
-        assert!(std::fs::symlink_metadata(&file).unwrap().is_file());
+        let found = std::fs::symlink_metadata(&file).unwrap();
+        assert!(found.is_file());
+        assert_eq!(
+            (found.uid(), found.nlink()),
+            (0, 1),
+            "run this test as root"
+        );
         assert_eq!(
             std::fs::read_to_string(&file).unwrap(),
             format!("{}\n", winner.ready)
@@ -161,16 +174,44 @@ fn a_link_or_another_name_of_a_file_in_place_of_the_announce_file_does_not_chang
 }
 
 #[test]
+fn a_daemon_whose_announce_file_gets_another_name_or_owner_stays_the_only_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let (file, other) = (dir.path().join("announce"), dir.path().join("other"));
+    let announce = ["--announce", file.to_str().unwrap()];
+    let mut first = Daemon::start(&announce);
+    std::fs::hard_link(&file, &other).unwrap();
+    let mut second = Daemon::launch(tempfile::tempdir().unwrap(), &announce);
+    assert_eq!(second.line(), format!("{} existing=true", first.ready));
+    assert_eq!(second.ended().code(), Some(0));
+    std::fs::remove_file(&other).unwrap();
+    // A line of another user may name any address: it is not passed on.
+    chown(&file, Some(STRANGER), None).unwrap();
+    let mut third = Daemon::launch(tempfile::tempdir().unwrap(), &announce);
+    third.logged("a process holds this file, which another user owns; name another");
+    assert_eq!(third.ended().code(), Some(1));
+    first.signal(Signal::TERM);
+    assert_eq!(first.ended().code(), Some(0));
+    assert_eq!(
+        std::fs::read_to_string(&file).unwrap(),
+        "",
+        "it was its own"
+    );
+}
+
+#[test]
 fn a_file_that_no_daemon_wrote_is_not_emptied_as_an_announce_file() {
     let dir = tempfile::tempdir().unwrap();
-    let [notes, link, device] = ["notes", "link", "device"].map(|name| dir.path().join(name));
+    let names = ["notes", "link", "device", "zeros"];
+    let [notes, link, device, zeros] = names.map(|name| dir.path().join(name));
     std::fs::write(&notes, "buy milk").unwrap();
-    std::os::unix::fs::symlink("/dev/null", &device).unwrap();
+    std::fs::write(&zeros, "\0\0\0\0\0\0\0\0\0\0\0\0\0 a mark").unwrap();
+    symlink("/dev/null", &device).unwrap();
     std::fs::hard_link(&notes, &link).unwrap();
     let null = Path::new("/dev/null");
     for (file, what) in [
         (&*notes, "this file has other content"),
         (&*link, "this file has other content"),
+        (&*zeros, "this file has other content"),
         (&*device, "this is no file"),
         (null, "this is no file"),
     ] {

@@ -13,6 +13,9 @@ use rustix::fs::{FlockOperation, OFlags, flock};
 use rustix::io::Errno;
 use rustix::process::geteuid;
 
+/// Longest line that a daemon writes.
+pub(super) const LINE_BYTES_MAX: usize = 4096;
+
 /// The beginning of each line that a daemon writes.
 const LINE_BEGINNING: &[u8] = b"lodestone ";
 
@@ -25,41 +28,69 @@ pub(super) enum PlaceError {
     NoFile,
     #[error("this file has other content")]
     OtherContent,
+    #[error("a process holds this file, which another user owns")]
+    HeldByAnother,
 }
 
-/// Opens the file of this user with this name only, which is made if there is none. Returns `None`
-/// if another process changes the place at the moment. Does not empty the file: the line in it may
-/// be that of a daemon that serves.
-pub(super) fn open(path: &Path) -> Result<Option<File>, PlaceError> {
+/// A file at the place. The line in it may be that of a daemon that serves.
+#[derive(Debug)]
+pub(super) struct Place {
+    pub(super) file: File,
+    /// Another user owns it.
+    pub(super) is_of_another: bool,
+}
+
+/// Opens the file, which is made if there is none. Returns `None` if another process changes the
+/// place at the moment. Does not empty the file.
+pub(super) fn open(path: &Path) -> Result<Option<Place>, PlaceError> {
     let opened = to_write()
         .custom_flags((OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed())
         .open(path);
-    match opened {
-        Ok(file) => {
-            let found = file.metadata()?;
-            if !found.is_file() {
-                return Err(PlaceError::NoFile);
-            }
-            if !is_announcement(&file)? {
-                return Err(PlaceError::OtherContent);
-            }
-            match is_ours(&found) {
-                true => Ok(Some(file)),
-                false => replace(path),
-            }
-        }
-        Err(error) if error.kind() == ErrorKind::NotFound => create(path),
+    let file = match opened {
+        Ok(file) => Some(file),
+        Err(error) if error.kind() == ErrorKind::NotFound => create(path)?,
         Err(error) if is_link(&error) => match fs::metadata(path) {
             // A device or a pipe, such as /dev/stdout: to replace the link would break it.
-            Ok(target) if !target.is_file() => Err(PlaceError::NoFile),
-            _ => replace(path),
+            Ok(target) if !target.is_file() => return Err(PlaceError::NoFile),
+            _ => replace(path)?,
         },
-        Err(error) => Err(error.into()),
+        Err(error) => return Err(error.into()),
+    };
+    let Some(file) = file else { return Ok(None) };
+    let found = file.metadata()?;
+    if !found.is_file() {
+        return Err(PlaceError::NoFile);
+    }
+    if !is_announcement(&file)? {
+        return Err(PlaceError::OtherContent);
+    }
+    let is_of_another = found.uid() != geteuid().as_raw();
+    Ok(Some(Place {
+        file,
+        is_of_another,
+    }))
+}
+
+impl Place {
+    /// Takes the lock, unless another process has it, and returns the file to write to. If this is
+    /// not a file of this user with this name only, no daemon has it any more, and a new one comes
+    /// into its place.
+    pub(super) fn take(&self, path: &Path) -> Result<Option<File>, PlaceError> {
+        if !try_lock(&self.file)? {
+            return Ok(None);
+        }
+        if is_ours(&self.file.metadata()?) {
+            return Ok(Some(self.file.try_clone()?));
+        }
+        match replace(path)? {
+            Some(file) if try_lock(&file)? => Ok(Some(file)),
+            _ => Ok(None),
+        }
     }
 }
 
 /// Takes the lock of an open file or directory, unless another process has it.
-pub(super) fn try_lock(file: &File) -> io::Result<bool> {
+fn try_lock(file: &File) -> io::Result<bool> {
     match flock(file, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => Ok(true),
         Err(Errno::WOULDBLOCK) => Ok(false),
