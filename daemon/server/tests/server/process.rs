@@ -199,6 +199,18 @@ fn a_daemon_whose_announce_file_gets_another_name_or_owner_stays_the_only_one() 
 }
 
 #[test]
+fn an_announce_file_without_content_after_a_loss_of_power_does_not_stop_a_start() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("announce");
+    for content in [&[0; 70][..], b"\0\0\n", b"  \n"] {
+        std::fs::write(&file, content).unwrap();
+        let daemon = Daemon::start(&["--announce", file.to_str().unwrap()]);
+        let line = std::fs::read_to_string(&file).unwrap();
+        assert_eq!(line, format!("{}\n", daemon.ready), "{content:?}");
+    }
+}
+
+#[test]
 fn a_file_that_no_daemon_wrote_is_not_emptied_as_an_announce_file() {
     let dir = tempfile::tempdir().unwrap();
     let names = ["notes", "link", "device", "zeros"];

@@ -61,7 +61,7 @@ pub(super) fn open(path: &Path) -> Result<Option<Place>, PlaceError> {
     if !found.is_file() {
         return Err(PlaceError::NoFile);
     }
-    if !is_announcement(&file)? {
+    if !is_announcement(&file, found.len())? {
         return Err(PlaceError::OtherContent);
     }
     let is_of_another = found.uid() != geteuid().as_raw();
@@ -140,11 +140,15 @@ fn is_ours(found: &fs::Metadata) -> bool {
     found.is_file() && found.uid() == geteuid().as_raw() && found.nlink() == 1
 }
 
-/// Returns true for a file that is empty, or begins as a ready line does.
-fn is_announcement(file: &File) -> io::Result<bool> {
-    let mut beginning = [0; LINE_BEGINNING.len()];
-    let count = file.read_at(&mut beginning, 0)?;
-    Ok(beginning.get(..count) == LINE_BEGINNING.get(..count))
+/// Returns true for a file that is empty, or begins as a ready line does. After a loss of power a
+/// file may have its old length, and zeros in place of its content.
+fn is_announcement(file: &File, bytes: u64) -> io::Result<bool> {
+    let mut content = vec![0; LINE_BYTES_MAX];
+    let count = file.read_at(&mut content, 0)?;
+    content.truncate(count);
+    let is_blank = |byte: &u8| *byte == 0 || byte.is_ascii_whitespace();
+    let begins_like_a_line = content.iter().zip(LINE_BEGINNING).all(|(a, b)| a == b);
+    Ok(begins_like_a_line || (bytes <= LINE_BYTES_MAX as u64 && content.iter().all(is_blank)))
 }
 
 fn is_link(error: &io::Error) -> bool {
