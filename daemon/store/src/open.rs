@@ -152,7 +152,7 @@ impl Store {
     /// requests are refused as unknown. Files in Spark's merge directories stay: executors read
     /// them without the daemon, and Spark removes them.
     pub fn close(&self) {
-        let executors = self.known_registrations().len();
+        let executors = self.known_registrations().len() + self.registrations.without_room_count();
         writing(&self.applications).clear();
         let fs = self.resources.fs();
         // A handover that was written half, and cannot be removed, may turn out to be complete: its

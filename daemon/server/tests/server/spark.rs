@@ -23,6 +23,7 @@ use lodestone_wire::spark::register::{
 use lodestone_wire::spark::remove::{BlocksRemoved, RemoveBlocks, RemoveShuffleMerge};
 use lodestone_wire::{Frame, Message};
 use roaring::RoaringBitmap;
+use rustix::process::Signal;
 
 const SUB_DIRS: u32 = 64;
 
@@ -367,17 +368,21 @@ fn the_blocks_of_an_executor_with_a_hundred_thousand_maps_are_removed_in_one_req
 }
 
 #[test]
-fn executors_without_room_after_a_restart_are_logged_and_come_back_with_more_memory() {
+fn executors_without_room_after_restarts_are_logged_and_come_back_with_more_memory() {
     let (dir, local) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let dir = dir.path().to_str().unwrap();
     let start = |memory: &str| Daemon::start(&["--dir", dir, "--memory", memory]);
+    let stop = |mut daemon: Daemon| {
+        daemon.signal(Signal::TERM);
+        assert_eq!(daemon.ended().code(), Some(0));
+    };
     let large = start("512MiB");
     // A long name of a directory that is there.
     let name = format!("{}{}", "/.".repeat(400), local.path().display());
     let executor = |exec_id: String| RegisterExecutor {
         app: app(),
         exec_id,
-        local_dirs: vec![name.clone(); 100],
+        local_dirs: vec![name.clone(); 500],
         sub_dirs_per_local_dir: SUB_DIRS,
         shuffle_manager: "org.apache.spark.shuffle.sort.SortShuffleManager".to_owned(),
     };
@@ -386,10 +391,13 @@ fn executors_without_room_after_a_restart_are_logged_and_come_back_with_more_mem
         let id = client.send_rpc(&executor(number.to_string()));
         assert!(client.answer_to(id).is_empty());
     }
-    drop(large);
-    let small = start("16MiB");
-    small.logged("Start the daemon again with more --memory");
-    drop(small);
+    drop(client);
+    stop(large);
+    for _ in 0..2 {
+        let small = start("16MiB");
+        small.logged("Start the daemon again with more --memory");
+        stop(small);
+    }
     let large = start("512MiB");
     let known: LocalDirsForExecutors = Client::connect(&large).ask(&GetLocalDirsForExecutors {
         app: app(),

@@ -59,8 +59,7 @@ impl Store {
                 executor,
                 info,
             } = registration.clone();
-            let mut dirs = info.local_dirs.iter();
-            if dirs.all(|dir| self.resources.is_gone(Path::new(dir))) {
+            if !self.is_present(&registration) {
                 return false;
             }
             let registered = AppId::new(&app)
@@ -99,16 +98,45 @@ impl Store {
         if count + lost > 0
             && let Some(mut log) = self.registrations.turn()
         {
-            // A daemon with more memory finds them, unless so many others register meanwhile that
-            // the file is written again.
-            let known = [self.known_registrations(), without_room].concat();
+            let (fs, known) = (self.resources.fs(), self.known_registrations());
             let written = self
                 .registrations
-                .rewrite(&mut log, self.resources.fs(), &known);
+                .keep_apart(&mut log, fs, &without_room)
+                .and_then(|()| self.registrations.rewrite(&mut log, fs, &known));
             if let Err(error) = written {
                 tracing::warn!(%error, "a restart would forget executors");
             }
         }
         count + lost
+    }
+
+    /// Returns the number of executors that still have a directory, with those that a later daemon
+    /// with more memory serves.
+    pub(crate) fn present_executors(&self) -> usize {
+        let known = self.known_registrations();
+        let present = known.iter().filter(|one| self.is_present(one)).count();
+        present + self.present_without_room()
+    }
+
+    fn present_without_room(&self) -> usize {
+        let without_room = match self.registrations.without_room(self.resources.fs()) {
+            Ok(without_room) => without_room,
+            Err(error) => {
+                let executors = self.registrations.without_room_count();
+                tracing::warn!(%error, executors, "these executors may be gone");
+                return executors;
+            }
+        };
+        let is_known = |one: &Registration| {
+            AppId::new(&one.app).is_ok_and(|app| self.executor_dirs(&app, &one.executor).is_ok())
+        };
+        let present = without_room.iter().filter(|one| self.is_present(one));
+        present.filter(|one| !is_known(one)).count()
+    }
+
+    /// Returns true if the executor still has a directory.
+    fn is_present(&self, registration: &Registration) -> bool {
+        let mut dirs = registration.info.local_dirs.iter();
+        dirs.any(|dir| !self.resources.is_gone(Path::new(dir)))
     }
 }

@@ -9,10 +9,12 @@
 //!
 //! The file grows with each registration, until half of it may be out of date. Then a file with the
 //! next number starts with the known ones, and the old file is removed. Numbers continue those of
-//! earlier daemons.
+//! earlier daemons. Executors of an earlier daemon for which this one has no room are in a file of
+//! their own, which stays.
 
 use std::collections::HashSet;
 use std::io;
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -21,10 +23,13 @@ use super::executors::ExecutorInfo;
 use crate::fs::{Fs, Open, read_exact_at, write_all_at};
 use crate::resource::incarnation::{registration_file_name, registration_files};
 use crate::resource::timed_mutex::{TimedGuard, TimedMutex};
-use crate::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use crate::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 
 /// Size up to which the file grows before it is checked.
 const REWRITE_BYTES: u64 = 1024 * 1024;
+
+/// Files have numbers from 1 on.
+const NO_FILES: RangeInclusive<u64> = 0..=0;
 
 /// A file larger than this was not written here.
 const READ_BYTES_MAX: u64 = 1024 * 1024 * 1024;
@@ -49,13 +54,17 @@ pub(crate) struct Registrations {
     /// Nothing is written until all executors of earlier daemons are known again: the first file of
     /// this daemon replaces the old one.
     pub(crate) is_held: AtomicBool,
+    /// Executors of earlier daemons for which there is no room.
+    without_room: AtomicUsize,
 }
 
 /// The file and what is in it.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Log {
     /// The number of the file that is written, or was last.
     number: u64,
+    /// The numbers of files that stay: nothing else has the executors without room.
+    kept: RangeInclusive<u64>,
     /// False if there is nothing yet, or not all that is known.
     is_whole: bool,
     bytes: u64,
@@ -67,13 +76,17 @@ impl Registrations {
     pub(crate) fn new(root: PathBuf, number: u64) -> Self {
         let log = TimedMutex::new(Log {
             number,
-            ..Log::default()
+            kept: NO_FILES,
+            is_whole: false,
+            bytes: 0,
+            rewrite_at: 0,
         });
         Self {
             root,
             log,
             is_behind: false.into(),
             is_held: false.into(),
+            without_room: 0.into(),
         }
     }
 
@@ -132,19 +145,64 @@ impl Registrations {
         known: &[Registration],
     ) -> io::Result<()> {
         let before = registration_files(fs, &self.root)?;
-        log.number += 1;
-        let lines = known.iter().map(line_of).collect::<io::Result<Vec<_>>>()?;
-        let lines = lines.concat();
-        let file = fs.open(&self.path(log.number), Open::Create)?;
-        write_all_at(file.as_ref(), &[&lines], 0)?;
-        for (_, name) in before {
-            // A file that stays is read before the newer one, and changes nothing.
-            let _ = fs.remove_file(&self.root.join(name));
+        log.bytes = self.write_next(log, fs, known)?;
+        for (number, name) in before {
+            if !log.kept.contains(&number) {
+                // A file that stays is read before the newer one, and changes nothing.
+                let _ = fs.remove_file(&self.root.join(name));
+            }
         }
-        log.bytes = lines.len() as u64;
         log.rewrite_at = REWRITE_BYTES.max(2 * log.bytes);
         log.is_whole = true;
         Ok(())
+    }
+
+    /// Writes these into a file of their own, for a daemon with more memory: this one has no room
+    /// for them. The file needs none of it.
+    pub(crate) fn keep_apart(
+        &self,
+        log: &mut Log,
+        fs: &dyn Fs,
+        without_room: &[Registration],
+    ) -> io::Result<()> {
+        self.without_room.store(without_room.len(), SeqCst);
+        if without_room.is_empty() {
+            return Ok(());
+        }
+        // Until they are in the next file, only the older ones have them.
+        log.kept = 0..=log.number + 1;
+        self.write_next(log, fs, without_room)?;
+        log.kept = log.number..=log.number;
+        Ok(())
+    }
+
+    /// The number of executors for which there is no room.
+    pub(crate) fn without_room_count(&self) -> usize {
+        self.without_room.load(SeqCst)
+    }
+
+    /// Reads the executors for which there is no room.
+    pub(crate) fn without_room(&self, fs: &dyn Fs) -> io::Result<Vec<Registration>> {
+        if self.without_room_count() == 0 {
+            return Ok(Vec::new());
+        }
+        let kept = self.turn().map(|log| log.kept.clone());
+        let kept = kept.ok_or(io::ErrorKind::ResourceBusy)?;
+        if kept.start() != kept.end() {
+            return Err(io::Error::other("they could not be written again"));
+        }
+        let content = content(fs, &self.path(*kept.end()))?;
+        Ok(registrations_in(&content).collect())
+    }
+
+    /// Writes the next file, and returns its size.
+    fn write_next(&self, log: &mut Log, fs: &dyn Fs, all: &[Registration]) -> io::Result<u64> {
+        let lines = all.iter().map(line_of).collect::<io::Result<Vec<_>>>()?;
+        let lines = lines.concat();
+        log.number += 1;
+        let file = fs.open(&self.path(log.number), Open::Create)?;
+        write_all_at(file.as_ref(), &[&lines], 0)?;
+        Ok(lines.len() as u64)
     }
 
     fn path(&self, number: u64) -> PathBuf {
@@ -156,6 +214,12 @@ fn line_of(registration: &Registration) -> io::Result<Vec<u8>> {
     let mut line = serde_json::to_vec(registration)?;
     line.push(b'\n');
     Ok(line)
+}
+
+/// A line that is cut is left out: its executor got no answer.
+fn registrations_in(content: &[u8]) -> impl Iterator<Item = Registration> {
+    let lines = content.split(|byte| *byte == b'\n');
+    lines.filter_map(|line| serde_json::from_slice(line).ok())
 }
 
 /// The registrations of earlier daemons.
@@ -170,8 +234,7 @@ pub(crate) struct Earlier {
 }
 
 impl Earlier {
-    /// Reads the directories of earlier daemons. A line that is cut is left out: its executor got
-    /// no answer.
+    /// Reads the directories of earlier daemons.
     pub(crate) fn read<'a>(fs: &dyn Fs, roots: impl Iterator<Item = &'a Path>) -> Self {
         let mut earlier = Self {
             is_whole: true,
@@ -188,11 +251,7 @@ impl Earlier {
         earlier.number = files.last().map_or(0, |(number, _)| *number);
         for (_, path) in files {
             match content(fs, &path) {
-                Ok(content) => {
-                    let lines = content.split(|byte| *byte == b'\n');
-                    let registrations = lines.filter_map(|line| serde_json::from_slice(line).ok());
-                    earlier.registrations.extend(registrations);
-                }
+                Ok(content) => earlier.registrations.extend(registrations_in(&content)),
                 Err(error) => earlier.miss(&path, &error),
             }
         }

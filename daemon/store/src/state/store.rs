@@ -2,7 +2,7 @@
 //! The store: its state, and the look-ups in it. The modules above say what is done with it.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -211,15 +211,5 @@ impl Store {
             state.executors.registrations(app).collect::<Vec<_>>()
         };
         applications.iter().flat_map(of).collect()
-    }
-
-    /// Returns the number of executors that still have a directory.
-    pub(crate) fn present_executors(&self) -> usize {
-        let is_present = |registration: &Registration| {
-            let mut dirs = registration.info.local_dirs.iter();
-            dirs.any(|dir| !self.resources.is_gone(Path::new(dir)))
-        };
-        let known = self.known_registrations();
-        known.into_iter().filter(is_present).count()
     }
 }

@@ -18,10 +18,14 @@ fn disk() -> FakeFs {
 
 /// Opens a store on that disk. The one before must have ended.
 fn start(fs: &FakeFs, seed: u64) -> Arc<Store> {
-    start_below(fs, seed, &[])
+    start_with(fs, seed, MIB, &[])
 }
 
 fn start_below(fs: &FakeFs, seed: u64, roots: &[&str]) -> Arc<Store> {
+    start_with(fs, seed, MIB, roots)
+}
+
+fn start_with(fs: &FakeFs, seed: u64, memory_bytes: u64, roots: &[&str]) -> Arc<Store> {
     let environment = Environment {
         fs: Arc::new(fs.clone()),
         clock: Arc::new(ManualClock::default()),
@@ -29,7 +33,7 @@ fn start_below(fs: &FakeFs, seed: u64, roots: &[&str]) -> Arc<Store> {
     };
     let config = StoreConfig {
         dirs: vec![DISK.into()],
-        memory_bytes: MIB,
+        memory_bytes,
         quota_percent: 75,
         tail_part_bytes: TAIL_PART_BYTES,
         reserve: Reserve::Bytes(0),
@@ -221,4 +225,96 @@ fn an_executor_that_registers_again_and_again_does_not_fill_the_disk() {
     assert!(fs.content(&file).unwrap().len() < 2 * MIB as usize);
     fs.crash();
     assert!(knows(&start(&fs, 2), "1"));
+}
+
+/// An executor with so many names of one directory that a store with little memory has no room.
+fn register_large(fs: &FakeFs, store: &Store, exec: &str) {
+    let dir = format!("/local/{}", exec.repeat(4_000));
+    fs.add_dir(Path::new(&dir));
+    let info = ExecutorInfo {
+        local_dirs: vec![dir; 100],
+        sub_dirs: 64,
+        merge_dir: None,
+    };
+    store
+        .register_executor(&app(), exec, AppAttempt::NONE, info)
+        .unwrap();
+}
+
+fn start_large(fs: &FakeFs, seed: u64) -> Arc<Store> {
+    start_with(fs, seed, 256 * MIB, &[])
+}
+
+fn are_known(store: &Store, execs: &[&str]) -> bool {
+    execs
+        .iter()
+        .all(|exec| store.local_dirs(&app(), exec).is_ok())
+}
+
+/// Ends a store as a crash does, or a stop, or a stop with a remote shuffle.
+const ENDS: [fn(&FakeFs, &Store); 3] = [
+    |fs, _| fs.crash(),
+    |_, store| store.close(),
+    |_, store| {
+        let remote = ShuffleSpec {
+            mode: Mode::Remote,
+            ..spec()
+        };
+        store.register_shuffle(&key(), remote).unwrap();
+        store.hand_over();
+    },
+];
+
+#[test]
+fn executors_without_room_stay_written_down_until_a_start_with_more_memory() {
+    for end in ENDS {
+        let fs = disk();
+        let first = start_large(&fs, 1);
+        register_large(&fs, &first, "a");
+        register_large(&fs, &first, "b");
+        end(&fs, &first);
+        for seed in [2, 3] {
+            let small = start(&fs, seed);
+            assert!(!are_known(&small, &["a"]) && !are_known(&small, &["b"]));
+            assert_eq!(small.held_data().executors, 2, "a stop would lose them");
+            end(&fs, &small);
+        }
+        let small = start(&fs, 4);
+        // The registration after a failed one writes the whole file again.
+        register(&fs, &small, "1");
+        fs.break_dir(Path::new(DISK), Errno::NOSPC);
+        register(&fs, &small, "2");
+        fs.mend(Path::new(DISK));
+        register(&fs, &small, "3");
+        assert_eq!(written(&fs).len(), 2, "old files are removed");
+        assert_eq!(small.held_data().executors, 5);
+        fs.wipe(Path::new(&format!("/local/{}", "b".repeat(4_000))));
+        assert_eq!(small.held_data().executors, 4, "another is gone");
+        end(&fs, &small);
+        let last = start_large(&fs, 5);
+        assert!(are_known(&last, &["a", "1", "2", "3"]));
+        last.close();
+    }
+}
+
+#[test]
+fn executors_without_room_stay_in_the_old_file_if_the_disk_is_full() {
+    for end in ENDS {
+        let fs = disk();
+        let first = start_large(&fs, 1);
+        register_large(&fs, &first, "a");
+        end(&fs, &first);
+        // The first write of a new daemon is its marker. One that goes on has none to write.
+        let goes_on = fs
+            .below(Path::new(DISK))
+            .iter()
+            .any(|path| path.ends_with("handover"));
+        let nth = u64::from(!goes_on);
+        fs.fault_at(nth, Fault::Torn(3, Errno::NOSPC));
+        let small = start(&fs, 2);
+        register(&fs, &small, "1");
+        assert!(are_known(&small, &["1"]));
+        end(&fs, &small);
+        assert!(are_known(&start_large(&fs, 3), &["a", "1"]));
+    }
 }
