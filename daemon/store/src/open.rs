@@ -84,6 +84,7 @@ impl Store {
         let earlier = Earlier::read(fs, earlier_roots.chain(roots.first()).map(PathBuf::as_path));
         let budget = Arc::new(Budget::new(config.memory_bytes, config.quota_percent));
         let root = roots.first().cloned().unwrap_or_default();
+        let is_private = are_private(&roots, fs);
         let store = Arc::new(Self {
             registrations: Registrations::new(root, earlier.number),
             resources: Resources {
@@ -107,6 +108,7 @@ impl Store {
             unfinished: Mutex::default(),
             incarnation,
             process_number,
+            is_private,
             locks: Mutex::new(locks),
         });
         store.follow(earlier, &leftovers, is_all);
@@ -223,6 +225,26 @@ fn warn_of_other_writers(dirs: &[String], fs: &dyn Fs) {
             );
         }
     }
+}
+
+/// Returns true if this user alone may change these directories of this daemon. Some filesystems
+/// give every directory one mode or one owner.
+fn are_private(roots: &[PathBuf], fs: &dyn Fs) -> bool {
+    let is_private = |root: &&PathBuf| match fs.dir_access(root) {
+        Ok(access) if !access.is_private() => {
+            tracing::warn!(
+                dir = %root.display(), mode = %access, is_own = access.is_own,
+                "this directory has another mode or owner than the daemon gives it: a restart will \
+                 lose remote shuffles and registrations of executors. Mount the disk so that the \
+                 daemon's user owns its files and directories have mode 700 (dir_mode=0700), or \
+                 choose another --dir"
+            );
+            false
+        }
+        // A disk that cannot be looked at now may be well when the daemon stops.
+        _ => true,
+    };
+    roots.iter().filter(is_private).count() == roots.len()
 }
 
 /// Makes a new incarnation's directory on each disk.

@@ -38,8 +38,8 @@ enum Ending {
     Hurried,
 }
 
-/// Waits until the daemon is asked to stop, writes out what it can, and closes it. Returns without
-/// a write if the daemon closes before.
+/// Waits until the daemon is asked to stop, writes out what it can, and closes it. Writes nothing
+/// if the daemon closes before, or the next one would not take it over.
 pub(crate) async fn when_asked(store: Arc<Store>, stop: Stop) {
     let mut closing = stop.watch();
     tokio::select! {
@@ -47,7 +47,7 @@ pub(crate) async fn when_asked(store: Arc<Store>, stop: Stop) {
         _ = closing.wait_for(|closing| *closing) => return,
     }
     let first = store.unwritten_bytes();
-    if first > STEP_BYTES {
+    if first > STEP_BYTES && store.hands_over() {
         tracing::info!(
             bytes = first,
             "the daemon writes out its memory and serves meanwhile; a second signal closes it at once"

@@ -80,6 +80,11 @@ impl DirAccess {
         self.mode & 0o022 == 0
     }
 
+    /// True if this user alone may change the entries.
+    pub fn is_private(self) -> bool {
+        self.is_own && self.is_closed()
+    }
+
     /// True if others may rename and remove entries that are not theirs: in a directory with the
     /// sticky bit they may not.
     pub fn lets_others_replace(self) -> bool {

@@ -19,6 +19,11 @@ use crate::state::generation::Generation;
 use crate::state::store::Store;
 
 impl Store {
+    /// Returns true if the next daemon takes over what this one hands over. Asks no disk.
+    pub fn hands_over(&self) -> bool {
+        self.is_private
+    }
+
     /// Writes out the data of remote shuffles that is in memory, and writes a handover for the next
     /// daemon on the same directories. Returns false if there is nothing to hand over, or it could
     /// not be written; the data then goes with [`Store::close`]. No request may be in work any
@@ -30,6 +35,14 @@ impl Store {
         let mut roots = (0..).zip(disks.roots_by_room(environment));
         disks.open_reserve();
         if generations.is_empty() {
+            return false;
+        }
+        if !self.hands_over() {
+            let shuffles = generations.len();
+            tracing::error!(
+                shuffles,
+                "remote shuffles are lost: other users may write to the directories"
+            );
             return false;
         }
         let written = self.write_entries(&mut roots, &generations);

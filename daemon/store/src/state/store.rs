@@ -41,6 +41,9 @@ pub struct Store {
     pub(crate) incarnation: Incarnation,
     /// A random number of this daemon; an incarnation may have had several daemons.
     pub(crate) process_number: u64,
+    /// This user alone may change the directories of this incarnation: the next daemon takes over
+    /// from them.
+    pub(crate) is_private: bool,
     /// Held until the store is closed.
     pub(crate) locks: Mutex<Vec<Box<dyn Lock>>>,
 }

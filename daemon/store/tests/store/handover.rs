@@ -477,3 +477,24 @@ fn merged_shuffles_are_not_left_to_the_next_start() {
     let refused = next.store.check_readable(&merged).unwrap_err();
     assert_eq!(refused.code, Code::UnknownShuffle);
 }
+
+#[test]
+fn on_a_disk_that_gives_directories_to_a_group_the_stop_writes_no_handover_in_vain() {
+    let fs = FakeFs::with_dirs(dirs(1));
+    for (mode, is_kept) in [(0o770, false), (0o700, true)] {
+        fs.force_mode(mode);
+        let first = World::on(fs.clone(), dirs(1), LITTLE_MEMORY, u64::from(mode)).remote();
+        let mut attempt = first.attempt(1, 100);
+        attempt.push(&[(3, b"small")]);
+        attempt.commit().unwrap();
+        let writes = fs.writes();
+        first.store.hand_over();
+        assert_eq!(handover_file(&fs).is_some(), is_kept, "{mode:o}");
+        assert_eq!(
+            fs.writes() > writes,
+            is_kept,
+            "{mode:o}: the next daemon would drop it"
+        );
+        assert_eq!(first.store.hands_over(), is_kept, "{mode:o}");
+    }
+}

@@ -49,6 +49,7 @@ struct State {
     broken: BTreeMap<PathBuf, Errno>,
     unreadable: BTreeMap<PathBuf, Errno>,
     capacities: BTreeMap<PathBuf, u64>,
+    forced_mode: Option<u32>,
     writes: u64,
     open_files: usize,
     most_open_files: usize,
@@ -159,6 +160,11 @@ impl FakeFs {
     /// Gives the disk at `dir` a size.
     pub fn set_capacity(&self, dir: &Path, bytes: u64) {
         locked(&self.state).capacities.insert(dir.into(), bytes);
+    }
+
+    /// Gives all directories this mode, as a mount option may.
+    pub fn force_mode(&self, mode: u32) {
+        locked(&self.state).forced_mode = Some(mode);
     }
 
     /// Releases all locks, as the end of a process does.
@@ -336,7 +342,7 @@ impl Fs for FakeFs {
     fn dir_access(&self, path: &Path) -> io::Result<DirAccess> {
         Ok(DirAccess {
             is_own: self.kind(path)? == Kind::Directory,
-            mode: 0o700,
+            mode: locked(&self.state).forced_mode.unwrap_or(0o700),
         })
     }
 
