@@ -21,7 +21,7 @@ pub(crate) struct HashedDirs {
     sub_dirs: u32,
     number: u64,
     /// The memory of the names, if it is counted.
-    _held: Option<Arc<HeldNames>>,
+    held: Option<Arc<HeldNames>>,
 }
 
 impl PartialEq for HashedDirs {
@@ -63,16 +63,21 @@ impl HashedDirs {
             dirs: dirs.into(),
             sub_dirs,
             number: NUMBERS.fetch_add(1, Relaxed),
-            _held: None,
+            held: None,
         }
     }
 
     /// Keeps the memory of the names with them.
-    pub(crate) fn holding(self, names: HeldNames) -> Self {
+    pub(crate) fn holding(self, names: Arc<HeldNames>) -> Self {
         Self {
-            _held: Some(Arc::new(names)),
+            held: Some(names),
             ..self
         }
+    }
+
+    /// The memory of the names, if it is counted.
+    pub(crate) fn held(&self) -> Option<Arc<HeldNames>> {
+        self.held.clone()
     }
 
     /// A number that other directories never have, nor the same ones if they are named again.

@@ -12,6 +12,13 @@ use lodestone_model::AppId;
 use super::locked;
 use crate::sync::Mutex;
 
+/// An application with at most this part of the room is a small one: more than a hundred executors
+/// with a dozen disks have as much of the room of the default memory.
+const SMALL_PART: u64 = 16;
+
+/// Large applications leave this part of the room to small ones.
+const LEFT_PART: u64 = 8;
+
 /// All names of a store.
 #[derive(Debug)]
 pub(crate) struct Names {
@@ -42,11 +49,15 @@ impl Names {
         })
     }
 
-    /// Takes memory for names of an application, which may have as much as it leaves free. `None`:
-    /// there is no room for them.
+    /// Takes memory for names of an application. A small application may take what is free; a large
+    /// one leaves a part of it to others. `None`: there is no room for them.
     pub(crate) fn hold(self: &Arc<Self>, app: &AppId, bytes: u64) -> Option<HeldNames> {
         self.hold_if(app, bytes, |of_app, all| {
-            of_app <= self.most.saturating_sub(all)
+            let may_be_used = match of_app <= self.most / SMALL_PART {
+                true => self.most,
+                false => self.most_of_large(),
+            };
+            all <= may_be_used
         })
     }
 
@@ -54,8 +65,12 @@ impl Names {
     /// in again if this daemon has as much memory.
     pub(crate) fn hold_again(self: &Arc<Self>, app: &AppId, bytes: u64) -> Option<HeldNames> {
         self.hold_if(app, bytes, |of_app, all| {
-            of_app <= self.most / 2 && all <= self.most
+            of_app <= self.most_of_large() && all <= self.most
         })
+    }
+
+    fn most_of_large(&self) -> u64 {
+        self.most - self.most / LEFT_PART
     }
 
     /// `may` sees what the application and all of them would have.
@@ -102,23 +117,29 @@ mod tests {
     }
 
     #[test]
-    fn names_that_do_not_fit_leave_the_room_to_others() {
-        let names = Names::new(100);
-        let first = names.hold(&app("a"), 30).unwrap();
-        assert!(names.hold(&app("a"), 21).is_none());
-        let more = names.hold(&app("a"), 20).unwrap();
-        assert!(names.hold(&app("b"), 26).is_none());
-        assert!(names.hold(&app("b"), 25).is_some());
-        drop((first, more));
-        assert!(names.hold(&app("b"), 50).is_some());
+    fn a_large_application_leaves_an_eighth_of_the_room_and_a_small_one_takes_what_is_free() {
+        let names = Names::new(160);
+        let small = names.hold(&app("small"), 5).unwrap();
+        assert!(names.hold(&app("large"), 136).is_none());
+        let large = names.hold(&app("large"), 135).unwrap();
+        assert!(names.hold(&app("another"), 11).is_none());
+        let another = names.hold(&app("another"), 10).unwrap();
+        let more = names.hold(&app("small"), 5).unwrap();
+        assert!(names.hold(&app("small"), 1).is_none(), "it is no small one");
+        assert!(names.hold(&app("newcomer"), 6).is_none(), "all of it");
+        drop((small, large, another, more));
+        assert!(
+            names.hold(&app("another"), 140).is_some(),
+            "nearly all of it"
+        );
         let held = locked(&names.held);
         assert_eq!((held.all, held.by_app.len()), (0, 0));
     }
 
     #[test]
     fn names_of_an_earlier_daemon_fit_in_any_order() {
-        let names = Names::new(100);
-        let before = [("a", 50), ("b", 25), ("c", 12)];
+        let names = Names::new(160);
+        let before = [("a", 140), ("b", 10), ("c", 10)];
         let hold = |(name, bytes)| names.hold(&app(name), bytes);
         assert!(before.map(hold).iter().all(Option::is_some));
         let again = |(name, bytes)| names.hold_again(&app(name), bytes);
@@ -126,7 +147,11 @@ mod tests {
         after.reverse();
         let held = after.map(again);
         assert!(held.iter().all(Option::is_some));
-        assert!(names.hold_again(&app("d"), 14).is_none(), "all of it");
-        assert!(names.hold_again(&app("a"), 1).is_none(), "half of it");
+        assert!(names.hold_again(&app("d"), 1).is_none(), "all of it");
+        drop(held);
+        assert!(
+            names.hold_again(&app("a"), 141).is_none(),
+            "an eighth of it"
+        );
     }
 }

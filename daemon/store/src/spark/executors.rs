@@ -48,7 +48,12 @@ impl Store {
         attempt: AppAttempt,
         info: ExecutorInfo,
     ) -> Result<(), Refusal> {
-        self.register(app, exec, (attempt, info), Names::hold)
+        match self.register(app, exec, (attempt, info.clone()), Names::hold) {
+            Err(full) if full.code == Code::Overloaded && self.make_room(app, &info) => {
+                self.register(app, exec, (attempt, info), Names::hold)
+            }
+            done => done,
+        }
     }
 
     /// Registers an executor that an earlier daemon knew.
@@ -71,7 +76,11 @@ impl Store {
     ) -> Result<(), Refusal> {
         check_name("an executor id", exec)?;
         self.check_dirs(&info)?;
-        let names = hold(&self.resources.names, app, names_bytes(&info));
+        let names = self.held_names(app, exec, attempt, &info);
+        let names = names.or_else(|| {
+            let names = hold(&self.resources.names, app, names_bytes(&info));
+            names.map(Arc::new)
+        });
         let names = names.ok_or_else(|| Code::Overloaded.because(NO_ROOM))?;
         let merge_dirs = match &info.merge_dir {
             None => None,

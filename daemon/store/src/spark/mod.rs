@@ -6,6 +6,7 @@ pub(crate) mod chunks;
 pub(crate) mod diagnose;
 pub(crate) mod executors;
 pub(crate) mod finalize;
+pub(crate) mod gone;
 pub(crate) mod originals;
 pub(crate) mod push;
 pub(crate) mod registrations;

@@ -3,15 +3,21 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use lodestone_model::{AppAttempt, AppId, Code, Refusal};
 use serde::{Deserialize, Serialize};
 
 use super::registrations::Registration;
 use crate::resource::dirs::HashedDirs;
+use crate::resource::names::HeldNames;
 
 /// The executor whose "local directories" are the application's merge directories.
 pub(crate) const MERGER: &str = "shuffle-push-merger";
+
+/// The directories of an application with thousands of executors are not looked at for each one
+/// that is refused. (Spark registers three times, five seconds apart.)
+const LOOK_MS: u64 = 1_000;
 
 /// Executors of one application.
 pub const EXECUTORS_MAX: usize = 65_536;
@@ -33,6 +39,8 @@ pub struct ExecutorInfo {
 pub(crate) struct Executors {
     by_id: BTreeMap<String, Executor>,
     merge_dirs: Option<HashedDirs>,
+    /// When their directories may be looked at the next time.
+    next_look_ms: u64,
 }
 
 /// One executor, as it registered.
@@ -103,6 +111,44 @@ impl Executors {
         }
     }
 
+    /// Returns the memory of the names of an executor that is known by this registration.
+    pub(crate) fn held_names(
+        &self,
+        exec: &str,
+        attempt: AppAttempt,
+        info: &ExecutorInfo,
+    ) -> Option<Arc<HeldNames>> {
+        let known = self.by_id.get(exec)?;
+        let is_same = known.attempt == attempt && known.info() == *info;
+        known.dirs.held().filter(|_| is_same)
+    }
+
+    /// Returns the directories of all executors, to be looked at; nothing if another thread looks
+    /// at them, or did so a moment ago.
+    pub(crate) fn begin_look(&mut self, now_ms: u64) -> Option<Vec<(String, HashedDirs)>> {
+        if now_ms < self.next_look_ms {
+            return None;
+        }
+        self.next_look_ms = u64::MAX;
+        let all = self.by_id.iter();
+        let all = all.map(|(exec, executor)| (exec.clone(), executor.dirs.clone()));
+        Some(all.collect())
+    }
+
+    /// Forgets executors whose directories are gone, if they are still the same, and returns their
+    /// number.
+    pub(crate) fn end_look(&mut self, now_ms: u64, gone: &[(String, HashedDirs)]) -> usize {
+        self.next_look_ms = now_ms + LOOK_MS;
+        let before = self.by_id.len();
+        for (exec, dirs) in gone {
+            let known = self.by_id.get(exec);
+            if known.is_some_and(|known| known.dirs.number() == dirs.number()) {
+                self.by_id.remove(exec);
+            }
+        }
+        before - self.by_id.len()
+    }
+
     pub(crate) fn registrations(&self, app: &AppId) -> impl Iterator<Item = Registration> {
         self.by_id
             .iter()
@@ -116,11 +162,15 @@ impl Executor {
             app: app.to_string(),
             attempt: self.attempt.0,
             executor: exec.to_owned(),
-            info: ExecutorInfo {
-                local_dirs: self.dirs.names(),
-                sub_dirs: self.dirs.sub_dirs(),
-                merge_dir: self.merge_dir.clone(),
-            },
+            info: self.info(),
+        }
+    }
+
+    fn info(&self) -> ExecutorInfo {
+        ExecutorInfo {
+            local_dirs: self.dirs.names(),
+            sub_dirs: self.dirs.sub_dirs(),
+            merge_dir: self.merge_dir.clone(),
         }
     }
 }

@@ -161,7 +161,7 @@ fn executors_of_one_application_leave_room_for_those_of_others() {
     fill("greedy");
     fill("another-one");
     for number in 0..10 {
-        assert_eq!(register("honest", number, 2_000), Ok(()));
+        assert_eq!(register("honest", number, 1_000), Ok(()));
     }
     assert_eq!(
         register("greedy", 0, 4_000).unwrap_err().code,
@@ -171,7 +171,77 @@ fn executors_of_one_application_leave_room_for_those_of_others() {
         let app = AppId::new(app).unwrap();
         world.store.end_application(&app, AppAttempt::NONE).unwrap();
     }
-    assert_eq!(register("honest", 0, 150_000), Ok(()), "all of it is free");
+    assert_eq!(register("honest", 0, 250_000), Ok(()), "all of it is free");
+}
+
+#[test]
+fn an_application_with_some_executors_gets_free_room_for_more_when_others_have_come() {
+    let world = World::new();
+    let register = |app: &str, number: usize| {
+        let (app, id) = (AppId::new(app).unwrap(), number.to_string());
+        let info = executor(number, 5_000);
+        let store = &world.store;
+        store.register_executor(&app, &id, AppAttempt::NONE, info)
+    };
+    assert!((0..2).all(|number| register("first", number).is_ok()));
+    let large = (0..100).take_while(|number| register("large", *number).is_ok());
+    assert!(large.count() > 50, "most of the room");
+    let names = (0..100).map(|number| format!("another-{number}"));
+    let others: Vec<_> = names.take_while(|name| register(name, 0).is_ok()).collect();
+    assert!(others.len() > 5, "{others:?}");
+    let ended = AppId::new(&others[0]).unwrap();
+    world
+        .store
+        .end_application(&ended, AppAttempt::NONE)
+        .unwrap();
+    assert_eq!(register("first", 2), Ok(()));
+}
+
+#[test]
+fn an_executor_that_registers_again_needs_no_room() {
+    let world = World::new();
+    let register = |number: usize, bytes| {
+        let (store, id) = (&world.store, number.to_string());
+        store.register_executor(&app(), &id, AppAttempt::NONE, executor(number, bytes))
+    };
+    let refused = (0..100).find(|number| register(*number, 20_000).is_err());
+    assert_eq!(register(0, 20_000), Ok(()), "of {refused:?}");
+    let other = register(0, 21_000).unwrap_err();
+    assert_eq!(other.code, Code::Overloaded, "these are other directories");
+}
+
+#[test]
+fn executors_whose_directories_are_gone_make_room_for_the_next_one_of_their_application() {
+    let world = World::new();
+    let register = |number: usize| {
+        let (store, id) = (&world.store, number.to_string());
+        store.register_executor(&app(), &id, AppAttempt::NONE, executor(number, 20_000))
+    };
+    let dir = |number| executor(number, 1_000).local_dirs.concat();
+    let come = |number| {
+        world.fs.add_dir(Path::new(&dir(number)));
+        register(number)
+    };
+    let end = |number| world.fs.wipe(Path::new(&dir(number)));
+    let is_known = |number: usize| world.store.local_dirs(&app(), &number.to_string()).is_ok();
+    let next = (0..100).find(|number| come(*number).is_err()).unwrap();
+    assert!((0..next).all(is_known), "their directories are there");
+    end(1);
+    world.clock.advance_ms(60_000);
+    end(next);
+    assert!(
+        register(next).is_err(),
+        "the disk of all of them may be away"
+    );
+    assert!(is_known(1));
+    assert_eq!(come(next), Ok(()));
+    assert!(!is_known(1));
+    assert!((2..=next).all(is_known));
+    for number in next + 1..next + 100 {
+        end(number - 1);
+        world.clock.advance_ms(60_000);
+        assert_eq!(come(number), Ok(()), "a long-living application");
+    }
 }
 
 #[test]
