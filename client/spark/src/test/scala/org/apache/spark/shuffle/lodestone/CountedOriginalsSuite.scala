@@ -242,6 +242,17 @@ final class CountedOriginalsSuite {
       assertDamageIsFound(settings)(file => file.setLength(file.length - 10))
     }
 
+  /** Nothing but the reader of the rows notices it: there is no codec with a checksum. */
+  @Test def `a block of rows without compression that is cut on the disk is written again`(): Unit =
+    Seq(auto, withoutService).foreach { settings =>
+      // A row and its size have 28 bytes.
+      assertDamageIsFound(settings :+ "spark.shuffle.compress" -> "false") { file =>
+        file.setLength(file.length - 10)
+      }
+      val mismatches = reasons.getOrElse(Reason.OriginalMismatch.code, 0L)
+      assertEquals(1L, mismatches, LodestoneReport.json())
+    }
+
   @Test def `a map that is wrong in each attempt ends the job as Spark ends it`(): Unit = {
     DoublingSerializer.stuck.set(true)
     DoublingSerializer.armed.set(true)

@@ -76,6 +76,7 @@ final class KeptRowsSuite {
         }
         val some = found(queries.indexOf(limited)).toSet
         assertEquals(some, some.intersect(found.head.toSet), mode)
+        assertEquals(700, some.size, s"$mode: a row is there twice")
       }
     finally daemon.stop()
   }

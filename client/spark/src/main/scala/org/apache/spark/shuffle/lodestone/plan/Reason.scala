@@ -132,8 +132,8 @@ private[spark] object Reason {
       "again, or in mode remote all maps")
   val OriginalMismatch = reason(
     "ORIGINAL_MISMATCH",
-    "a map output had another number of records than was written, or an unknown one after " +
-      "merged data had proved wrong; its map was run again")
+    "a map output had damaged rows, another number of records than was written, or an unknown " +
+      "one after merged data had proved wrong; its map was run again")
   val RecordsUnchecked = reason(
     "RECORDS_UNCHECKED",
     "an original was read without a check, as its number of records is unknown")

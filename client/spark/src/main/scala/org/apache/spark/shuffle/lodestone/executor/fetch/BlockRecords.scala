@@ -14,7 +14,7 @@ private[fetch] trait BlockRecords {
   def in(id: BlockId): Long
 
   /** The other one is asked for what this one does not know. */
-  final def orElse(other: BlockRecords): BlockRecords = id => {
+  final def orElse(other: => BlockRecords): BlockRecords = id => {
     val counted = in(id)
     if (counted == BlockRecords.NotCounted) other.in(id) else counted
   }

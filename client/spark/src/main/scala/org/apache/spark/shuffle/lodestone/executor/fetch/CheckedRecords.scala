@@ -37,9 +37,10 @@ private[fetch] final class CheckedRecords(
       if (!records.hasNext && !nextStream()) {
         throw new NoSuchElementException("there are no more records")
       }
+      val record = records.next()
       read += 1
       task.metrics.incRecordsRead(1)
-      records.next()
+      record
     } catch brokenStream
 
   private def nextStream(): Boolean = {

@@ -2,6 +2,7 @@
 package org.apache.spark.shuffle.lodestone.executor.fetch
 
 import org.apache.spark.shuffle.FetchFailedException
+import org.apache.spark.shuffle.lodestone.executor.rows.BrokenRowsException
 import org.apache.spark.shuffle.lodestone.plan.Reason
 import org.apache.spark.storage._
 
@@ -69,8 +70,11 @@ private[fetch] final class OriginalsCheck(
     throw new FetchFailedException(address, shuffleId, mapId, mapIndex, reduceId, what)
   }
 
-  /** As in plain Spark: it may be an object that nobody can read. */
-  override def broken(id: BlockId, cause: Throwable): Nothing = throw cause
+  /** As in plain Spark: it may be an object that nobody can read. Rows are bytes. */
+  override def broken(id: BlockId, cause: Throwable): Nothing = cause match {
+    case rows: BrokenRowsException => runAgain(id, s"is damaged (${rows.getMessage})")
+    case _ => throw cause
+  }
 }
 
 private[fetch] object OriginalsCheck {

@@ -121,10 +121,7 @@ private[lodestone] final class WrittenRecords(
       this
     }
 
-    override def in(id: BlockId): Long = {
-      val known = counted.in(id)
-      if (known == BlockRecords.NotCounted) countedAgain.in(id) else known
-    }
+    override def in(id: BlockId): Long = counted.orElse(countedAgain).in(id)
 
     private def answer(awaited: Future[CountedRecords]): BlockRecords =
       if (awaited.isCompleted || isRequired || !isSilent) {

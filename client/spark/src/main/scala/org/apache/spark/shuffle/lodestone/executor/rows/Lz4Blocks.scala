@@ -28,9 +28,9 @@ private[executor] object Lz4Blocks {
   /** The low half of the token: the logarithm of the block size, from 1 KiB on. */
   val BaseLevel = 10
 
-  /** Its JNI library is looked for once: that takes long if there is none. */
-  val Lz4: LZ4Factory = LZ4Factory.fastestInstance()
-  private val hash = XXHashFactory.fastestInstance().hash32()
+  /** Its JNI library is looked for once, if LZ4 is used: that takes long if there is none. */
+  lazy val Lz4: LZ4Factory = LZ4Factory.fastestInstance()
+  private lazy val hash = XXHashFactory.fastestInstance().hash32()
   private val Seed = 0x9747b28c
 
   /** True if Spark's LZ4 codec, and nothing else, encodes serialized records. */
@@ -47,9 +47,9 @@ private[executor] object Lz4Blocks {
 }
 
 /**
- * Opens one stream of LZ4 blocks after another. Spark's codec makes 64 KB of buffers for each,
- * copies each byte once more, reads a file twice for each block, and has lz4-java's slower
- * decompressor.
+ * Opens one stream of LZ4 blocks after another. Spark's codec makes buffers and a native checksum
+ * for each stream, copies each byte once more, reads a file twice for each block, and up to Spark
+ * 4.1 has lz4-java's slower decompressor.
  */
 private[executor] final class Lz4Reader extends (InputStream => InputStream) {
   import Lz4Blocks._
@@ -104,24 +104,29 @@ private[executor] final class Lz4Reader extends (InputStream => InputStream) {
         val most = 1 << BaseLevel + (ahead.get(at + TokenAt) & 0xf)
         val packedBytes = ahead.getInt(at + PackedBytesAt)
         val isPacked = packedBytes >= 0 && packedBytes <= size && size <= most
-        if (ahead.getLong(at) != Magic || !isPacked || (packedBytes == 0) != (size == 0)) fail()
+        val isKnown = ahead.getLong(at) == Magic && (method == MethodLz4 || method == MethodRaw)
+        if (!isKnown || !isPacked || (packedBytes == 0) != (size == 0)) fail()
         if (!has(HeadBytes + packedBytes)) fail()
-        if (size == 0) at += HeadBytes
+        if (size == 0) {
+          if (ahead.getInt(at + ChecksumAt) != 0) fail()
+          at += HeadBytes
+        }
       }
       if (size == 0) -1 else size
     }
 
+    private def method: Int = ahead.get(at + TokenAt) & 0xf0
+
     private def decode(target: Array[Byte], offset: Int, size: Int): Int = {
       val start = at + HeadBytes
       val packedBytes = ahead.getInt(at + PackedBytesAt)
-      val decoded = ahead.get(at + TokenAt) & 0xf0 match {
-        case MethodLz4 =>
-          try decompressor.decompress(ahead.array, start, packedBytes, target, offset, size)
-          catch { case _: LZ4Exception => fail() }
-        case MethodRaw =>
-          System.arraycopy(ahead.array, start, target, offset, packedBytes)
-          packedBytes
-        case _ => fail()
+      val decoded = if (method == MethodLz4) {
+        try decompressor.decompress(ahead.array, start, packedBytes, target, offset, size)
+        // The decompressor in Java may read past the end of damaged bytes.
+        catch { case _: LZ4Exception | _: IndexOutOfBoundsException => fail() }
+      } else {
+        System.arraycopy(ahead.array, start, target, offset, packedBytes)
+        packedBytes
       }
       val check = ahead.getInt(at + ChecksumAt)
       if (decoded != size || checksum(target, offset, size) != check) fail()
@@ -147,7 +152,7 @@ private[executor] final class Lz4Reader extends (InputStream => InputStream) {
       end - at >= bytes
     }
 
-    /** For this exception Spark fetches the block again, or runs its map again. */
+    /** Spark then reads an original again, or runs its map again, if it detects corruption. */
     private def fail(): Nothing = throw new IOException("a block of LZ4 is corrupted, or cut off")
   }
 }

@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 package org.apache.spark.shuffle.lodestone.executor.rows
 
-import java.io.{ByteArrayInputStream, EOFException, IOException, InputStream}
+import java.io.{ByteArrayInputStream, IOException, InputStream}
 import java.nio.ByteBuffer
+import java.util.Arrays
 
 import org.apache.spark.serializer.SerializerInstance
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.unsafe.Platform
+
+/** Bytes that are not rows, or not whole ones: they were damaged after they were written. */
+private[executor] final class BrokenRowsException(what: String) extends IOException(what)
 
 /**
  * Reads the rows of one stream after another. As with Spark's own reader, a row is valid until the
@@ -16,12 +20,18 @@ private[lodestone] final class RowReader(serializer: SerializerInstance)
     extends (InputStream => Iterator[(Any, Any)]) {
   private val NoRow = -1
 
+  /** Memory that a row has at once, and keeps. For more, its bytes must be there. */
+  private val KeptBytes = 1 << 20
+
   /** Takes a block of Spark's LZ4 codec, behind a part of the size of a row. */
   private val window = new Array[Byte](32 * 1024 + SqlRows.HeadBytes)
   private val sizes = ByteBuffer.wrap(window)
 
-  /** The bytes of a row that does not lie in the window. */
-  private var rowBytes = Array.emptyByteArray
+  /**
+   * The bytes of a row that does not lie in the window. Their number is odd, and that of a row is
+   * not: `UnsafeRow.getBytes` would not copy an array that is the row as a whole.
+   */
+  private var rowBytes = new Array[Byte](1025)
   private var row: UnsafeRow = _
   private var record: (Any, Any) = _
 
@@ -54,7 +64,6 @@ private[lodestone] final class RowReader(serializer: SerializerInstance)
         point(window, at, rowSize)
         at += rowSize
       } else {
-        if (rowBytes.length < rowSize) rowBytes = new Array[Byte](rowSize)
         copyRow()
         point(rowBytes, 0, rowSize)
       }
@@ -66,12 +75,14 @@ private[lodestone] final class RowReader(serializer: SerializerInstance)
       while (end - at < SqlRows.HeadBytes && refill()) {}
       if (end == at) {
         in.close()
+        // The last row keeps its array until the next one is asked for.
+        if (rowBytes.length > KeptBytes) rowBytes = new Array[Byte](1025)
         NoRow
       } else if (end - at < SqlRows.HeadBytes) {
-        throw new EOFException(s"the stream ends ${end - at} bytes into the size of a row")
+        fail(s"the stream ends ${end - at} bytes into the size of a row")
       } else {
         val size = sizes.getInt(at)
-        if (size < 0) throw new IOException(s"a row of $size bytes: this is not a stream of rows")
+        if (size < 0 || size % 8 != 0) fail(s"a row of $size bytes: this is not a stream of rows")
         at += SqlRows.HeadBytes
         size
       }
@@ -90,14 +101,18 @@ private[lodestone] final class RowReader(serializer: SerializerInstance)
     private def copyRow(): Unit = {
       var done = 0
       while (done < rowSize) {
-        if (at == end && !refill()) {
-          throw new EOFException(s"the stream ends $done bytes into a row of $rowSize")
-        }
+        if (at == end && !refill()) fail(s"the stream ends $done bytes into a row of $rowSize")
         val some = math.min(rowSize - done, end - at)
+        if (rowBytes.length < done + some) {
+          val room = math.max(KeptBytes.toLong, 2L * (done + some))
+          rowBytes = Arrays.copyOf(rowBytes, math.min(room, rowSize.toLong).toInt + 1)
+        }
         System.arraycopy(window, at, rowBytes, done, some)
         at += some
         done += some
       }
     }
+
+    private def fail(what: String): Nothing = throw new BrokenRowsException(what)
   }
 }

@@ -12,7 +12,7 @@ import org.junit.jupiter.api.Test
 import org.apache.spark.{FetchFailed, SparkConf, TaskContext, TaskKilledException}
 import org.apache.spark.io.LZ4CompressionCodec
 import org.apache.spark.shuffle.{FetchFailedException, MetadataFetchFailedException}
-import org.apache.spark.shuffle.lodestone.executor.rows.{Lz4Reader, RowReader}
+import org.apache.spark.shuffle.lodestone.executor.rows.{BrokenRowsException, Lz4Reader, RowReader}
 import org.apache.spark.shuffle.lodestone.plan.Reason
 import org.apache.spark.shuffle.lodestone.wire.{LaidRun, LaidSegment, PartitionLayout, Status}
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
@@ -174,6 +174,23 @@ final class RecordsCheckSuite {
 
   private val rows = 240
   private val serializer = new UnsafeRowSerializer(1).newInstance()
+
+  @Test def `a row stays as it is while the next stream is opened`(): Unit = {
+    val lz4 = new Lz4Reader
+    val streams = Seq(free, free).map(id => (id, lz4(new ByteArrayInputStream(rowsInLz4()))))
+    val records = new CheckedRecords(streams.iterator, new RowReader(serializer), check, task)
+    (1 until rows).foreach(_ => records.next())
+    val last = records.next()._2.asInstanceOf[UnsafeRow]
+    val bytes = last.getBytes.toSeq
+    assertTrue(records.hasNext)
+    assertEquals(bytes, last.getBytes.toSeq)
+    assertNotEquals(bytes, records.next()._2.asInstanceOf[UnsafeRow].getBytes.toSeq)
+  }
+
+  @Test def `rows that are damaged have their map run again`(): Unit =
+    assertThrows(
+      classOf[FetchFailedException],
+      () => { readingBroken(good, new BrokenRowsException("a row of -1 bytes"), check); () })
 
   /** Rows begin and end anywhere in the blocks of Spark's codec, and an empty block is the last. */
   private def rowsInLz4(): Array[Byte] = {

@@ -4,19 +4,16 @@ package org.apache.spark.shuffle.lodestone.executor.fetch
 import java.io.{IOException, InputStream}
 import java.util.concurrent.atomic.AtomicBoolean
 
-import io.netty.buffer.ByteBufInputStream
-
 import org.apache.spark.SparkConf
 import org.apache.spark.io.LZ4CompressionCodec
 
 /**
  * As a codec that reads the head of a stream when it is opened, as snappy does: once armed, the
- * next stream of merged data cannot be opened. (Other streams are of neither class.)
+ * next stream of merged data cannot be opened. (No other stream is of this class.)
  */
 final class UnopenedChunkCodec(conf: SparkConf) extends LZ4CompressionCodec(conf) {
   override def compressedInputStream(stream: InputStream): InputStream = {
-    val isMerged = stream.isInstanceOf[ByteBufInputStream] || stream.isInstanceOf[SlicesStream]
-    if (isMerged && UnopenedChunkCodec.armed.getAndSet(false)) {
+    if (stream.isInstanceOf[SlicesStream] && UnopenedChunkCodec.armed.getAndSet(false)) {
       throw new IOException("the head of the stream is corrupted")
     }
     super.compressedInputStream(stream)

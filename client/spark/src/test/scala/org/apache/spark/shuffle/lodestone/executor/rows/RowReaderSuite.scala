@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package org.apache.spark.shuffle.lodestone.executor.rows
 
-import java.io.{ByteArrayInputStream, ByteArrayOutputStream, EOFException, IOException, InputStream}
+import java.io.{ByteArrayInputStream, ByteArrayOutputStream, InputStream}
 import java.nio.ByteBuffer
 import java.util.Arrays
 
@@ -82,15 +82,45 @@ final class RowReaderSuite {
     for (end <- whole.indices if !ends(end)) {
       val cut = new ByteArrayInputStream(whole, 0, end)
       val read = () => new RowReader(serializer)(cut).size
-      assertThrows(classOf[EOFException], () => { read(); () }, s"cut at $end")
+      assertThrows(classOf[BrokenRowsException], () => { read(); () }, s"cut at $end")
     }
   }
 
   @Test def `bytes that are no stream of rows are an error`(): Unit = {
-    val noise = new ByteArrayInputStream(ByteBuffer.allocate(8).putInt(-2).array)
-    val failure =
-      assertThrows(classOf[IOException], () => { new RowReader(serializer)(noise); () })
-    assertTrue(failure.getMessage.contains("-2 bytes"), failure.getMessage)
+    for (size <- Seq(-2, -8, 12, 33, Int.MinValue, Int.MaxValue)) {
+      val noise = new ByteArrayInputStream(ByteBuffer.allocate(80).putInt(size).array)
+      val failure =
+        assertThrows(classOf[BrokenRowsException], () => { new RowReader(serializer)(noise); () })
+      assertTrue(failure.getMessage.contains(s"$size bytes"), failure.getMessage)
+    }
+  }
+
+  @Test def `a size that is wrong takes no memory for bytes that do not come`(): Unit =
+    for (size <- Seq(0x7ffffff0, 0x7ffffff8)) {
+      val wrong = ByteBuffer.allocate(3 << 20).putInt(size).array
+      val records = new RowReader(serializer)(new ByteArrayInputStream(wrong))
+      assertThrows(classOf[BrokenRowsException], () => { records.next(); () })
+    }
+
+  /** As a window function that keeps them. Copies of a row must be copies in each place. */
+  @Test def `the bytes of rows that were taken stay as they are`(): Unit = {
+    val seed = System.nanoTime()
+    val random = new Random(seed)
+    val reader = new RowReader(serializer)
+    for (words <- Seq(4, 127, 128, 129, 5000, 131072, 150000, 4)) {
+      val rows = Seq.fill(if (words > 100000) 3 else 100000 / words + 3) {
+        val bytes = new Array[Byte](8 * words)
+        random.nextBytes(bytes)
+        bytes
+      }
+      val kept = reader(new Pieces(written(rows), random))
+        .map(_._2.asInstanceOf[UnsafeRow].getBytes)
+        .toList
+      assertEquals(rows.size, kept.size)
+      for ((row, taken) <- rows.zip(kept)) {
+        assertArrayEquals(row, taken, s"seed $seed: rows of $words words")
+      }
+    }
   }
 
   @Test def `only the rows of exchanges are taken for such`(): Unit = {

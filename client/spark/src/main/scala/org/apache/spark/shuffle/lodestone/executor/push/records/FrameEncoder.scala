@@ -13,46 +13,15 @@ import org.apache.spark.util.Utils
 
 /**
  * Encodes serialized records to blocks as Spark's readers expect them. One encoder makes all blocks
- * of a map task, one after another.
+ * of a map task, one after another. It encodes a block piece by piece: by default of so many bytes
+ * that a stream is rarely called.
  */
-private[push] trait FrameEncoder extends RecordSink {
-
-  /** Begins a block. Its bytes go to `out`. */
-  def open(block: ShuffleBlockId, out: OutputStream): Unit
-
-  /** Ends the block. `out` stays open. */
-  def close(): Unit
-
-  /** Gives the block up, and releases memory that a codec may hold. */
-  def abandon(): Unit
-}
-
-private[push] object FrameEncoder {
-
-  /**
-   * Spark makes new streams for each block: some 65 KB of buffers in the case of LZ4. That is the
-   * largest cost of small blocks. If the codec is Spark's LZ4, or none, these encoders reuse
-   * everything.
-   */
-  def apply(conf: SparkConf, streams: SerializerManager): FrameEncoder =
-    if (streams.encryptionEnabled) {
-      new StreamEncoder(streams)
-    } else if (!conf.get(config.SHUFFLE_COMPRESS)) {
-      new PlainEncoder
-    } else if (Lz4Blocks.areUsed(conf, streams)) {
-      new Lz4Encoder(conf.get(config.IO_COMPRESSION_LZ4_BLOCKSIZE).toInt)
-    } else {
-      new StreamEncoder(streams)
-    }
-}
-
-/** Encodes a block piece by piece: by default of so many bytes that a stream is rarely called. */
-private[records] abstract class PieceEncoder(pieceBytes: Int = 32 * 1024) extends FrameEncoder {
+private[push] abstract class FrameEncoder(pieceBytes: Int = 32 * 1024) extends RecordSink {
   private val piece = new Array[Byte](pieceBytes)
   private var filled = 0
 
-  /** Drops what a failed block left behind. */
-  final override def open(block: ShuffleBlockId, out: OutputStream): Unit = {
+  /** Begins a block, whose bytes go to `out`. Drops what a failed block left behind. */
+  final def open(block: ShuffleBlockId, out: OutputStream): Unit = {
     filled = 0
     begin(block, out)
   }
@@ -73,9 +42,11 @@ private[records] abstract class PieceEncoder(pieceBytes: Int = 32 * 1024) extend
     }
   }
 
-  override def close(): Unit = flush()
+  /** Ends the block. `out` stays open. */
+  def close(): Unit = flush()
 
-  override def abandon(): Unit = ()
+  /** Gives the block up, and releases memory that a codec may hold. */
+  def abandon(): Unit = ()
 
   private def flush(): Unit = {
     if (filled > 0) encode(piece, filled)
@@ -83,9 +54,20 @@ private[records] abstract class PieceEncoder(pieceBytes: Int = 32 * 1024) extend
   }
 }
 
-/** Encodes with the streams that Spark makes: any codec, and encryption. */
-private[records] final class StreamEncoder(streams: SerializerManager)
-    extends PieceEncoder() {
+private[push] object FrameEncoder {
+
+  /**
+   * Spark makes new streams for each block: some 65 KB of buffers in the case of LZ4. That is the
+   * largest cost of small blocks. If the codec is Spark's LZ4, the encoder reuses everything.
+   */
+  def apply(conf: SparkConf, streams: SerializerManager): FrameEncoder =
+    if (Lz4Blocks.areUsed(conf, streams))
+      new Lz4Encoder(conf.get(config.IO_COMPRESSION_LZ4_BLOCKSIZE).toInt)
+    else new StreamEncoder(streams)
+}
+
+/** Encodes with the streams that Spark makes: any codec or none, and encryption. */
+private[records] final class StreamEncoder(streams: SerializerManager) extends FrameEncoder() {
   private var inner: OutputStream = _
 
   override protected def begin(block: ShuffleBlockId, out: OutputStream): Unit =
@@ -113,20 +95,12 @@ private[records] final class UnclosedStream(to: OutputStream) extends FilterOutp
   override def close(): Unit = to.flush()
 }
 
-private[records] final class PlainEncoder extends PieceEncoder() {
-  private var out: OutputStream = _
-
-  override protected def begin(block: ShuffleBlockId, out: OutputStream): Unit = this.out = out
-
-  override protected def encode(bytes: Array[Byte], length: Int): Unit = out.write(bytes, 0, length)
-}
-
 /**
  * Encodes in the format of lz4-java's `LZ4BlockOutputStream`, which Spark's LZ4 codec reads: blocks
  * of a head and compressed bytes, or raw bytes if those are fewer. (The empty last block is
  * missing: readers that allow concatenated streams, as Spark's do, look for the end of the bytes.)
  */
-private[records] final class Lz4Encoder(blockBytes: Int) extends PieceEncoder(blockBytes) {
+private[records] final class Lz4Encoder(blockBytes: Int) extends FrameEncoder(blockBytes) {
   import Lz4Blocks._
 
   private val compressor = Lz4.fastCompressor()
