@@ -50,6 +50,7 @@ private[fetch] final class ChunkCut(
   }
 
   def add(slot: Int, segment: LaidSegment): Unit = {
+    if (runs.size == ChunkCut.MaxRuns - 1 && slot != end) close()
     if (segments.isEmpty) {
       first = slot
     } else if (slot != end) {
@@ -84,6 +85,9 @@ private[fetch] object ChunkCut {
    * in flight. Spark's own service cuts at the same size (`minChunkSizeInMergedShuffleFile`).
    */
   val ChunkBytes: Long = 2L << 20
+
+  /** A service refuses a stream that has a chunk with more runs. */
+  val MaxRuns: Int = 65536
 
   /** A chunk of its own for each segment. */
   val OneSegment: Long = 1

@@ -56,6 +56,20 @@ class ReadSourcesSuite {
     assertEquals(0, sources.rejectedBlocks)
   }
 
+  @Test def `a chunk has no more runs of slots than a service takes`(): Unit = {
+    val cut = new ChunkCut(service, 0, Long.MaxValue)
+    val maps = 0 to 2 * ChunkCut.MaxRuns
+    // Two segments in the last run that has room, and one between runs.
+    val slots = maps.map(map => if (map < ChunkCut.MaxRuns) 2 * map else 2 * map - 1)
+    for ((map, slot) <- maps.zip(slots)) cut.add(slot, segment(map))
+    val chunks = cut.result()
+    assertEquals(Seq(ChunkCut.MaxRuns, ChunkCut.MaxRuns), chunks.map(_.runs.length))
+    assertEquals(maps, chunks.flatMap(_.segments.map(_.mapIndex)))
+    assertEquals(
+      slots,
+      chunks.flatMap(slotsOf).flatMap { case (first, count) => first until first + count })
+  }
+
   @Test def `layouts are asked for of the partitions alone that have blocks`(): Unit = {
     val blocks = originals((16777216, 0), (3, 1), (3, 0), (7, 1))
     assertEquals(Seq(3, 7, 16777216), ReadSources.partitionsOf(blocks.map(_._2)))

@@ -108,7 +108,8 @@ private[remote] final class RemoteRescue(
         if chunk.reduceId == layout.reduceId && chunk.segments.forall(slots.contains)
         cut = new ChunkCut(service, chunk.reduceId, Long.MaxValue)
         _ = chunk.segments.sortBy(slots).foreach(segment => cut.add(slots(segment), segment))
-        replica <- cut.result() if !isDamagedForGood(replica)
+        // The slots there may have more gaps, and need several chunks: then it is no replica.
+        Seq(replica) <- Some(cut.result()) if !isDamagedForGood(replica)
       } yield chunk -> replica
     }.toMap
 
