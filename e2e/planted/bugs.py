@@ -100,8 +100,8 @@ BUGS = [
         LOCAL,
         (
             f"{RECORDS}/FrameEncoder.scala",
-            "  override def close(): Unit = flush()\n",
-            "  override def close(): Unit = filled = 0\n",
+            "  def close(): Unit = flush()\n",
+            "  def close(): Unit = filled = 0\n",
         ),
     ),
     bug(
@@ -308,8 +308,8 @@ BUGS = [
         "WrittenRecordsSuite",
         (
             f"{FETCH}/WrittenRecords.scala",
-            "if (known == BlockRecords.NotCounted) countedAgain.in(id) else known",
-            "known",
+            "counted.orElse(countedAgain).in(id)",
+            "counted.in(id)",
         ),
     ),
     bug(
