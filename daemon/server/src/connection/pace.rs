@@ -22,8 +22,8 @@ pub const LEAST_BYTES: usize = 10 * (64 << 10);
 /// garbage, or a packet is sent again.
 const LEAST_SILENCE: Duration = Duration::from_millis(500);
 
-/// A client has gone on when so many bytes came. Those of a client that sends its request in one go
-/// wait in the socket when it gets its memory.
+/// After this many bytes the client has gone on. If it sent its request in one go, the socket holds
+/// them when the request gets its memory.
 const WENT_ON_BYTES: usize = 64 << 10;
 
 #[derive(Debug)]

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! How fast a client takes its answers, or sends its request. One that moves a few bytes now and
-//! then is never quiet for long, and would keep its place for ever.
+//! How fast a client takes its answers, or sends its request. A client that moves a few bytes every
+//! few seconds is never quiet for long: without this measure it would keep its place for ever.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -10,8 +10,8 @@ use tokio::time::Instant;
 use super::pace::WINDOW;
 use crate::service::clock;
 
-/// A client that moved fewer bytes while the daemon waited for it for [`WINDOW`] is slow. Thousands
-/// of clients that share a network of 1 Gbit/s move several times as many each.
+/// A client is slow if it moves fewer bytes while the daemon waits for it for [`WINDOW`]. If 4,096
+/// clients share a network of 1 Gbit/s, each of them moves about four times as many.
 const LEAST_BYTES: usize = 64 << 10;
 
 /// What the client moved since the daemon first had to wait for it. Only the time counts in which

@@ -77,11 +77,10 @@ pub fn answer_memory(call: &Call, body: &[u8]) -> Option<(Option<AppId>, u64)> {
 /// others wait in line. Spark's driver waits for the statuses of all services for 10 s
 /// (`spark.shuffle.push.results.timeout`), and then goes on without those that are missing.
 pub fn answer_timeout(body: &[u8]) -> Duration {
-    let is_short = body.len() <= SHORT_REQUEST_BYTES;
-    match body.first() {
-        Some(&spark::finalize::FinalizeShuffleMerge::ID) => Duration::from_secs(5),
-        _ if is_short => Duration::MAX,
-        _ => Duration::from_secs(5),
+    let is_finalize = body.first() == Some(&spark::finalize::FinalizeShuffleMerge::ID);
+    match is_finalize || body.len() > SHORT_REQUEST_BYTES {
+        true => Duration::from_secs(5),
+        false => Duration::MAX,
     }
 }
 

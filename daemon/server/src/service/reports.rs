@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The reports of drivers about their shuffles: the last report of each application, kept after its
 //! end for people who ask for reasons. In memory, with a limit. Anybody can send reports under any
-//! name: those of applications that nobody registered go first, and then the oldest.
+//! name, so the reports of applications that nobody registered go first, and then the oldest.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -70,9 +70,9 @@ impl Reports {
         }
     }
 
-    /// Replaces the earlier report of the application attempt. Others make room: the oldest of the
-    /// same application, if it has its share. Then those of applications that nobody registered,
-    /// those of applications that ended, and the oldest.
+    /// Replaces the earlier report of the application attempt. If the application has more than its
+    /// share, its oldest reports go. If all reports together need more room, those of applications
+    /// that nobody registered go first, then those of applications that ended, then the oldest.
     pub fn keep(
         &self,
         message: ReportApplication,

@@ -78,6 +78,16 @@ fn push_apart(client: &mut Client, local: &TempDir) {
     }
 }
 
+fn maps_of_chunks(request_id: i64) -> MergedBlockMetaRequest {
+    MergedBlockMetaRequest {
+        request_id,
+        app: app(),
+        shuffle_id: generation(3).shuffle,
+        shuffle_merge_id: generation(3).generation,
+        reduce_id: ReduceId(0),
+    }
+}
+
 #[test]
 fn statuses_of_merged_partitions_are_counted_before_they_are_answered() {
     let daemon = Inside::start(Environment::os());
@@ -104,13 +114,7 @@ fn maps_of_merged_chunks_are_counted_before_they_are_answered() {
     push_apart(&mut client, &local);
     let id = client.send_rpc(&FinalizeShuffleMerge { key: generation(3) });
     client.answer_to(id);
-    let request = MergedBlockMetaRequest {
-        request_id: 1,
-        app: app(),
-        shuffle_id: generation(3).shuffle,
-        shuffle_merge_id: generation(3).generation,
-        reduce_id: ReduceId(0),
-    };
+    let request = maps_of_chunks(1);
     let needed = handler::merged_meta_memory(&Call::new(&daemon.service, 0), &request);
     let (of_app, bytes) = needed.expect("nothing is counted");
     assert_eq!(of_app, Some(app()));
@@ -159,13 +163,7 @@ fn answers_about_merged_partitions_keep_their_memory_until_they_are_read() {
     }
     let mut lazy = daemon.connect();
     for request_id in 0..requests {
-        lazy.send(&Frame::MergedBlockMetaRequest(MergedBlockMetaRequest {
-            request_id,
-            app: app(),
-            shuffle_id: generation(3).shuffle,
-            shuffle_merge_id: generation(3).generation,
-            reduce_id: ReduceId(0),
-        }));
+        lazy.send(&Frame::MergedBlockMetaRequest(maps_of_chunks(request_id)));
     }
     assert!(held(&daemon, answer), "maps of chunks");
     drop(lazy);

@@ -47,8 +47,8 @@ impl Store {
         })
     }
 
-    /// Number of chunks and their bitmaps, for Spark's `MergedBlockMetaRequest`. Refuses bitmaps
-    /// of more than `most_bytes`: Spark then reads the originals.
+    /// Number of chunks and their bitmaps, for Spark's `MergedBlockMetaRequest`. If the bitmaps
+    /// have more than `most_bytes`, this refuses the request, and Spark reads the originals.
     pub fn merged_meta(
         &self,
         key: &ShuffleKey,

@@ -80,6 +80,17 @@ async fn a_connection_whose_request_is_carried_out_does_not_make_way() {
     assert!(table.enter(2).await.is_none());
 }
 
+/// A new connection tries for half a minute.
+async fn enters_in_time(table: &Arc<ConnectionTable>, number: u64) -> Option<Place> {
+    for _ in 0..30 {
+        advance(Duration::from_secs(1)).await;
+        if let Some(place) = table.enter(number).await {
+            return Some(place);
+        }
+    }
+    None
+}
+
 /// Sends an answer without end.
 async fn send(socket: &Watched) {
     loop {
@@ -95,22 +106,14 @@ async fn a_client_that_takes_a_few_bytes_of_an_answer_now_and_then_keeps_nobody_
     let few = slow.watched(Trickle::new(100));
     let many = well.watched(Trickle::new(1 << 20));
     let entry = Arc::clone(&slow.entry);
-    let (table, trickles) = (&table, async move {
+    let trickles = async move {
         tokio::select! {
             () = send(&few) => {}
             () = entry.makes_way.notified() => drop(slow),
         }
         std::future::pending().await
-    });
-    let entered = async move {
-        for _ in 0..30 {
-            advance(Duration::from_secs(1)).await;
-            if let Some(place) = table.enter(2).await {
-                return Some(place);
-            }
-        }
-        None
     };
+    let entered = enters_in_time(&table, 2);
     tokio::select! {
         entered = entered => assert!(entered.is_some(), "no place for another client"),
         () = trickles => {}
@@ -150,15 +153,7 @@ async fn a_client_that_sends_a_few_bytes_of_a_request_now_and_then_keeps_nobody_
             socket.try_read(&mut Vec::new()).unwrap();
         }
     };
-    let entered = async {
-        for _ in 0..30 {
-            advance(Duration::from_secs(1)).await;
-            if let Some(place) = table.enter(1).await {
-                return Some(place);
-            }
-        }
-        None
-    };
+    let entered = enters_in_time(&table, 1);
     tokio::select! {
         entered = entered => assert!(entered.is_some(), "no place for another client"),
         () = async {
