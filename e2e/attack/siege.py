@@ -22,7 +22,6 @@ SLACK_MIB = 64
 # A daemon has recovered if an honest request takes at most this long, or twice as long as before.
 RECOVERED_S = 0.1
 END_TIMEOUT_S = 60
-NO_RESERVE = ("--reserve", "0b")
 
 
 @dataclass(frozen=True)
@@ -90,7 +89,7 @@ def besiege(attack: Attack, times: Times, connections: int) -> Outcome:
 
 def _besiege(attack: Attack, times: Times, connections: int, root: Path, stage) -> Outcome:
     memory = f"{MEMORY_MIB}MiB"
-    daemon = Daemon(root / "service", memory=memory, dirs=stage.directories, extra=NO_RESERVE)
+    daemon = Daemon(root / "service", memory=memory, dirs=stage.directories)
     try:
         honest = Honest(daemon, connections)
         time.sleep(times.calm_s)

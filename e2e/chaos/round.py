@@ -96,7 +96,8 @@ def _victims(plan: Plan, spark: str, folder: Path, put_away: ExitStack) -> Victi
     daemons, disks = [], []
     for number in range(plan.services):
         disks.append(put_away.enter_context(freezable_disk(folder / f"disk{number}", DISK_MB)))
-        daemons.append(Daemon(disks[-1].directory / "service", memory=plan.memory))
+        service = disks[-1].directory / "service"
+        daemons.append(Daemon(service, memory=plan.memory, reserve="auto"))
         put_away.callback(daemons[-1].stop)
     cluster = Cluster(spark, folder / "cluster", local_dirs=[disk.directory for disk in local])
     put_away.callback(cluster.stop)

@@ -30,6 +30,7 @@ class Daemon:
         host: Host = LOOPBACK,
         port: int = 0,
         memory: str = "256MiB",
+        reserve: str = "0b",  # how full the disk of the test machine is decides nothing
         extra: tuple[str, ...] = (),
         dirs: Sequence[Path] = (),
     ):
@@ -38,6 +39,7 @@ class Daemon:
         self.directory.mkdir(parents=True, exist_ok=True)
         self.log = self.directory.with_suffix(".log")
         self.memory = memory
+        self.reserve = reserve
         self.extra = extra
         self.dirs = dirs or [self.directory]
         self.port = port
@@ -58,6 +60,7 @@ class Daemon:
             "--admin", f"127.0.0.1:{self.admin_port}",
             "--dir", ",".join(map(str, self.dirs)),
             "--memory", self.memory,
+            "--reserve", self.reserve,
             *self.extra,
         ]  # fmt: skip
         log = open(self.log, "ab")

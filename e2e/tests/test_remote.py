@@ -294,7 +294,7 @@ def test_bytes_that_were_damaged_on_a_services_disk_are_in_no_answer(
 def test_segments_that_a_full_service_refuses_go_to_another_one(
     start_daemon, start_job, plain_answer, small_disk
 ):
-    small = start_daemon(directory=small_disk / "service", memory="32MiB")
+    small = start_daemon(directory=small_disk / "service", memory="32MiB", reserve="auto")
     large = start_daemon("large")
     arguments = {"maps": MAPS, "partitions": PARTITIONS, "rows": 240000, "value_bytes": 1600}
     services = f"{small.host_port},{large.host_port}"

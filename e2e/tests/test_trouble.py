@@ -198,7 +198,7 @@ def test_a_daemon_frozen_for_ten_seconds_delays_the_job_by_seconds(
 def test_a_daemon_with_a_full_disk_refuses_and_the_job_goes_on(
     start_daemon, start_job, plain_answer, small_disk
 ):
-    daemon = start_daemon(directory=small_disk / "service", memory="32MiB")
+    daemon = start_daemon(directory=small_disk / "service", memory="32MiB", reserve="auto")
     arguments = {"maps": MAPS, "partitions": PARTITIONS, "rows": 240000, "value_bytes": 1600}
     job = Job("keyed_rows", arguments, conf={"spark.lodestone.services": daemon.host_port})
     outcome = start_job(job).wait()

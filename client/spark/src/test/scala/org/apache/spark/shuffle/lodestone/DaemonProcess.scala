@@ -89,7 +89,10 @@ private[spark] object DaemonProcess {
       "--dir",
       directory.getPath,
       "--memory",
-      memory)
+      memory,
+      // How full the disk of the test machine is decides nothing.
+      "--reserve",
+      "0b")
     val process = new ProcessBuilder(command: _*)
       .redirectError(new File(directory.getPath + ".log"))
       .start()

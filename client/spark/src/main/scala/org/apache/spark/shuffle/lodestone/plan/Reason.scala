@@ -46,7 +46,8 @@ private[spark] object Reason {
     "the blocks are so large that merging them costs more than it saves (mode auto)")
   val ServicesStrained =
     reason("SERVICES_STRAINED", "every service is short of memory or disk space (mode auto)")
-  val NoService = reason("NO_SERVICE", "no service was found or could be started")
+  val NoService =
+    reason("NO_SERVICE", "no service was found, could be started or takes new shuffles")
   val ServiceRefused = reason("SERVICE_REFUSED", "every service refused to register the shuffle")
   val DriverUnreachable = reason("DRIVER_UNREACHABLE", "the driver did not answer in time")
   val UnknownShuffle =
