@@ -58,6 +58,8 @@ impl Partition {
             // Refuse early if no disk accepts writes: the segment would be dropped at the next
             // write.
             self.check_disk(resources, wait)?;
+        } else if self.account().has_its_share_of_room() {
+            self.check_any_disk(resources)?;
         }
         let may_stay = !self.must_leave(resources, inner, bytes);
         if may_stay && self.grow_tail(resources, inner, bytes) {
@@ -83,6 +85,13 @@ impl Partition {
                 known.map(drop).ok_or(Code::Overloaded)
             }
         }
+    }
+
+    /// Refuses a segment that would stay in memory because no disk takes it: its application has
+    /// its share of the memory, and the rest is for others.
+    fn check_any_disk(&self, resources: &Resources) -> Result<(), Code> {
+        let known = resources.disks.known(&resources.environment);
+        known.map_err(|_| Code::Quota)
     }
 
     /// Writes the tail and the segment to disk; of a long tail only as much as makes room for the

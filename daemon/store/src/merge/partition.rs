@@ -39,7 +39,7 @@ pub(crate) struct Partition {
     reduce: ReduceId,
     kind: Kind,
     home: Arc<Home>,
-    /// The metadata of its application.
+    /// The memory of its application.
     account: Arc<Account>,
     /// Bytes in the tail: a hint, to find the largest tails without taking locks.
     tail_hint: AtomicUsize,
@@ -228,7 +228,8 @@ impl Partition {
     }
 
     pub(super) fn update_tail_hints(&self, inner: &Inner) {
-        self.tail_hint.store(inner.tail.len(), Relaxed);
+        let before = self.tail_hint.swap(inner.tail.len(), Relaxed);
+        self.account.resize_tail(before, inner.tail.len());
         self.read_hint.store(inner.tail.was_read(), Relaxed);
         let own = inner.own.map_or(NO_DISK, |own| own.disk);
         self.own_hint.store(own, Relaxed);

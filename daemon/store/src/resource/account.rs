@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The metadata of one application.
+//! The memory of one application: metadata, and data.
 //!
 //! Metadata cannot be written out: an application that took all of it would leave no room for the
 //! others until it ends. So each may take a share of it, and no more. Several large ones together
-//! leave a part to small ones. The application itself counts too: clients make up names.
+//! leave a part to small ones. The application itself counts too: clients make up names. Data is
+//! written out when there is little room. When no disk takes it, it stays as metadata does, and has
+//! a share too.
 
 use std::sync::Arc;
 
@@ -15,11 +17,12 @@ use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
 /// Memory of an application without its shuffles and executors.
 pub(crate) const APPLICATION_BYTES: usize = 1024;
 
-/// Counts the metadata of an application, here and in the budget.
+/// Counts the metadata of an application, here and in the budget, and its data in memory.
 #[derive(Debug)]
 pub(crate) struct Account {
     budget: Arc<Budget>,
     metadata: AtomicU64,
+    tails: AtomicU64,
 }
 
 impl Account {
@@ -28,8 +31,10 @@ impl Account {
         let account = Self {
             budget: Arc::clone(budget),
             metadata: 0.into(),
+            tails: 0.into(),
         };
         account.resize_names(0, APPLICATION_BYTES);
+        budget.count_application();
         Arc::new(account)
     }
 
@@ -57,11 +62,25 @@ impl Account {
         resize(&self.metadata, before, after);
         self.budget.resize_metadata(before, after);
     }
+
+    /// Accounts for a tail that went from `before` bytes to `after`.
+    pub(crate) fn resize_tail(&self, before: usize, after: usize) {
+        resize(&self.tails, before, after);
+    }
+
+    /// True if little memory is left for data, and the application has its share of it. An
+    /// application alone may have all.
+    pub(crate) fn has_its_share_of_room(&self) -> bool {
+        self.budget.is_short()
+            && self.budget.has_several_applications()
+            && self.tails.load(Relaxed) >= self.budget.tail_share()
+    }
 }
 
 impl Drop for Account {
     fn drop(&mut self) {
         self.resize_names(APPLICATION_BYTES, 0);
+        self.budget.uncount_application();
     }
 }
 

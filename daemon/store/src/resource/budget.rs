@@ -46,7 +46,8 @@ pub(crate) struct Budget {
     metadata: AtomicU64,
     /// The part of the metadata that is for names of applications and of removed shuffles.
     names: AtomicU64,
-    /// The share of an application in the metadata.
+    applications: AtomicU64,
+    /// The share of an application in the metadata, and in the room for tails.
     quota_percent: u8,
 }
 
@@ -59,6 +60,7 @@ impl Budget {
             read: 0.into(),
             metadata: 0.into(),
             names: 0.into(),
+            applications: 0.into(),
         }
     }
 
@@ -143,6 +145,11 @@ impl Budget {
         self.metadata_limit() / 100 * u64::from(self.quota_percent)
     }
 
+    /// The most that the tails of one application may take while no disk takes them.
+    pub(super) fn tail_share(&self) -> u64 {
+        self.room() / 100 * u64::from(self.quota_percent)
+    }
+
     /// True if metadata must not grow any more.
     pub(crate) fn metadata_is_full(&self) -> bool {
         self.metadata() >= self.metadata_limit()
@@ -156,6 +163,18 @@ impl Budget {
             false => limit - limit / KEPT_FOR_SMALL,
         };
         self.metadata() < most
+    }
+
+    pub(super) fn count_application(&self) {
+        self.applications.fetch_add(1, Relaxed);
+    }
+
+    pub(super) fn uncount_application(&self) {
+        self.applications.fetch_sub(1, Relaxed);
+    }
+
+    pub(super) fn has_several_applications(&self) -> bool {
+        self.applications.load(Relaxed) > 1
     }
 
     /// How many applications may be known, if each takes so many bytes.

@@ -31,6 +31,19 @@ impl<'a> Other<'a> {
         Self { world, key }
     }
 
+    fn remote(world: &'a World, app: AppId) -> Self {
+        let other = Self {
+            world,
+            key: ShuffleKey { app, ..key() },
+        };
+        let mode = Mode::Remote;
+        let registered = world
+            .store
+            .register_shuffle(&other.key, ShuffleSpec { mode, ..spec() });
+        registered.unwrap();
+        other
+    }
+
     fn push(&self, map: u32, reduce: u32, bytes: &[u8]) -> Code {
         let headers = [header(reduce, bytes)];
         let batch = Batch {
@@ -230,6 +243,36 @@ fn an_application_with_very_many_segments_leaves_memory_to_another_one() {
         Ok(()),
         "its share is free again"
     );
+}
+
+#[test]
+fn an_application_whose_data_no_disk_takes_leaves_memory_to_another_one() {
+    const LENGTH: usize = 20_000;
+    let world = World::with(1, 4 * MIB);
+    let names = ["greedy", "another"].map(|name| AppId::new(name).unwrap());
+    let [greedy, other] = names.map(|app| Other::remote(&world, app));
+    world.fs.break_dir(Path::new(DISK), Errno::NOSPC);
+    let push_all = |app: &Other| {
+        let pushed = (0..400).map(|reduce| app.push(reduce, reduce, &payload(0, reduce, LENGTH)));
+        let pushed: Vec<_> = pushed.collect();
+        let is_there = |code: &&Code| matches!(code, Code::Ok | Code::Duplicate);
+        let taken = pushed.iter().filter(is_there).count();
+        (taken, pushed.iter().find(|code| !is_there(code)).copied())
+    };
+    let (of_greedy, refused) = push_all(&greedy);
+    assert_eq!(refused, Some(Code::Quota), "after {of_greedy}");
+    let (of_other, refused) = push_all(&other);
+    assert_eq!(refused, Some(Code::DiskFull), "after {of_other}");
+    assert!(
+        of_other >= of_greedy / 5,
+        "{of_other} of another one, after {of_greedy}"
+    );
+    assert!(world.store.load().memory_used <= 4 * MIB);
+    world.fs.mend(Path::new(DISK));
+    world.clock.advance_ms(5_000);
+    world.look_after();
+    let (again, refused) = push_all(&greedy);
+    assert_eq!((again, refused), (400, None), "a disk takes data again");
 }
 
 /// Segments that are worth a write of their own.

@@ -87,7 +87,7 @@ private[spark] object Reason {
   val PushDiskFailed = reason("PUSH_DISK_FAILED", "the service's disk failed")
   val PushOverloaded = reason("PUSH_OVERLOADED", "the service is at its limit")
   val PushQuota =
-    reason("PUSH_QUOTA", "the application has its share of the service's memory for indexes")
+    reason("PUSH_QUOTA", "the application has its share of the service's memory")
   val PushConnection =
     reason("PUSH_CONNECTION_FAILED", "the connection to the service failed or timed out")
   val PushCorrupt = reason("PUSH_CHECKSUM_MISMATCH", "the block arrived damaged at the service")

@@ -88,7 +88,7 @@ private[lodestone] object FailureClass {
         FailureAction(AfterPause, penalty = false, GoOn, reads = true, newShuffles = false,
           isTransient = true, keepsSegments = true))
 
-  /** The application has its share of the memory for indexes, until shuffles of it end. */
+  /** The application has its share of the memory, until shuffles of it end. */
   case object ServiceShare extends FailureClass("ServiceShare",
         FailureAction(Never, penalty = false, LeaveService, reads = true, newShuffles = false,
           keepsSegments = true))
