@@ -45,9 +45,9 @@ pub enum BenchVerb {
     /// The bare loop that `limit` measures
     #[command(hide = true)]
     ServeLimit {
-        /// Folder for its files
+        /// Folder for its files [default: in memory]
         #[arg(long)]
-        dir: PathBuf,
+        dir: Option<PathBuf>,
     },
 }
 
@@ -115,8 +115,9 @@ pub(super) enum From {
 pub(super) struct ServerArgs {
     /// The servers to measure, in this order; ratios are to the first. lodestone: this daemon, in
     /// its own protocol. lodestone-spark: this daemon, in Spark's protocol. spark=JARS: Spark's own
-    /// service, from the jars of a Spark installation (needs java). limit: the bare loop. HOST:PORT
-    /// or spark@HOST:PORT: a running server, on this host if its original blocks are fetched
+    /// service, from the jars of a Spark installation (needs java). limit: the bare loop, from
+    /// files. limit-memory: the bare loop, from memory. HOST:PORT or spark@HOST:PORT: a running
+    /// server, on this host if its original blocks are fetched
     #[arg(long = "server", value_name = "SERVER", default_value = "lodestone")]
     pub(super) servers: Vec<Wanted>,
     /// Process of a running server, to measure what it uses

@@ -320,8 +320,10 @@ fn raise_file_limit(wanted: u64) {
     }
 }
 
-fn serve_limit(dir: PathBuf) -> Result<(), BenchError> {
-    fs::create_dir_all(&dir).map_err(at(&dir))?;
+fn serve_limit(dir: Option<PathBuf>) -> Result<(), BenchError> {
+    if let Some(dir) = &dir {
+        fs::create_dir_all(dir).map_err(at(dir))?;
+    }
     raise_file_limit(u64::MAX);
     Builder::new_multi_thread()
         .worker_threads(LIMIT_THREADS)

@@ -3,6 +3,9 @@
 //! as many files as there are partitions; chunks go from files to sockets with `sendfile`. No
 //! merging, no index, no checks: this is the most that the machine can do with the same connections
 //! and bytes.
+//!
+//! In memory the loop keeps bodies as they are, and copies them to sockets: `sendfile` copies
+//! nothing, but pages that a socket still refers to cannot take other data.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -40,23 +43,31 @@ thread_local! {
 /// The files, by shuffle and number.
 #[derive(Debug)]
 struct Files {
-    dir: PathBuf,
+    /// None: in memory.
+    dir: Option<PathBuf>,
     open: Mutex<HashMap<(u32, u32), SharedFile>>,
 }
 
 type SharedFile = Arc<Mutex<Appended>>;
 
-/// A file that grows.
+/// A file that grows, or what would be in it.
 #[derive(Debug)]
 struct Appended {
-    file: Arc<File>,
+    data: Data,
     end: u64,
     /// Where chunks end.
     cuts: Vec<u64>,
 }
 
-/// Serves until the task is dropped.
-pub async fn serve(listener: TcpListener, dir: PathBuf) -> io::Result<()> {
+#[derive(Clone, Debug)]
+enum Data {
+    File(Arc<File>),
+    /// Bodies, with their places.
+    Memory(Vec<(u64, Bytes)>),
+}
+
+/// Serves until the task is dropped: from files below `dir`, or else from memory.
+pub async fn serve(listener: TcpListener, dir: Option<PathBuf>) -> io::Result<()> {
     let open = Mutex::default();
     let files = Arc::new(Files { dir, open });
     loop {
@@ -79,8 +90,18 @@ pub async fn serve(listener: TcpListener, dir: PathBuf) -> io::Result<()> {
 }
 
 impl Files {
-    fn path(&self, shuffle: u32, file: u32) -> PathBuf {
-        self.dir.join(format!("{shuffle}-{file}"))
+    fn path(&self, shuffle: u32, file: u32) -> Option<PathBuf> {
+        let dir = self.dir.as_ref()?;
+        Some(dir.join(format!("{shuffle}-{file}")))
+    }
+
+    fn data(&self, shuffle: u32, file: u32) -> io::Result<Data> {
+        let Some(path) = self.path(shuffle, file) else {
+            return Ok(Data::Memory(Vec::new()));
+        };
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true).truncate(true);
+        Ok(Data::File(Arc::new(options.open(path)?)))
     }
 
     fn get(&self, shuffle: u32, file: u32) -> io::Result<SharedFile> {
@@ -88,14 +109,8 @@ impl Files {
         if let Some(appended) = open.get(&(shuffle, file)) {
             return Ok(Arc::clone(appended));
         }
-        let handle = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .open(self.path(shuffle, file))?;
         let appended = Arc::new(Mutex::new(Appended {
-            file: Arc::new(handle),
+            data: self.data(shuffle, file)?,
             end: 0,
             cuts: Vec::new(),
         }));
@@ -112,8 +127,8 @@ impl Files {
             }
             stays
         });
-        let mut files = gone.into_iter();
-        files.try_for_each(|file| std::fs::remove_file(self.path(shuffle, file)))
+        let mut files = gone.into_iter().filter_map(|file| self.path(shuffle, file));
+        files.try_for_each(std::fs::remove_file)
     }
 }
 
@@ -136,6 +151,19 @@ impl Appended {
         };
         Some((begin, *self.cuts.get(index)?))
     }
+
+    /// The data of a chunk, which begins and ends with a body.
+    fn data(&self, begin: u64, end: u64) -> Data {
+        match &self.data {
+            Data::File(file) => Data::File(Arc::clone(file)),
+            Data::Memory(bodies) => {
+                let of_chunk = bodies.iter().filter(|(at, _)| (begin..end).contains(at));
+                let mut of_chunk: Vec<_> = of_chunk.cloned().collect();
+                of_chunk.sort_unstable_by_key(|(at, _)| *at);
+                Data::Memory(of_chunk)
+            }
+        }
+    }
 }
 
 /// The answer of a connection.
@@ -143,7 +171,7 @@ enum Answer {
     Frame(Frame),
     Chunk {
         id: ChunkId,
-        file: Arc<File>,
+        data: Data,
         begin: u64,
         end: u64,
     },
@@ -151,10 +179,42 @@ enum Answer {
 
 /// An upload whose bytes arrive. Others may come into the same file meanwhile, behind it.
 struct Body {
-    to: Arc<File>,
+    to: SharedFile,
+    /// None: the bytes stay in memory.
+    file: Option<Arc<File>>,
+    bytes: Vec<u8>,
+    begin: u64,
     at: u64,
     left: u64,
     request_id: i64,
+}
+
+impl Body {
+    /// Takes its place in the file.
+    fn new(to: SharedFile, left: u64, request_id: i64) -> Self {
+        let mut appended = locked(&to);
+        let begin = appended.end;
+        appended.end += left;
+        appended.cut(false);
+        let file = match &appended.data {
+            Data::File(file) => Some(Arc::clone(file)),
+            Data::Memory(_) => None,
+        };
+        drop(appended);
+        let bytes = Vec::with_capacity(match file {
+            Some(_) => 0,
+            None => usize::try_from(left).unwrap_or_default(),
+        });
+        Self {
+            to,
+            file,
+            bytes,
+            begin,
+            at: begin,
+            left,
+            request_id,
+        }
+    }
 }
 
 struct Connection {
@@ -203,10 +263,16 @@ impl Connection {
     ) -> io::Result<&'a [u8]> {
         let here = usize::try_from(body.left).map_or(bytes.len(), |left| left.min(bytes.len()));
         let (piece, rest) = bytes.split_at(here);
-        body.to.write_all_at(piece, body.at)?;
+        match &body.file {
+            Some(file) => file.write_all_at(piece, body.at)?,
+            None => body.bytes.extend_from_slice(piece),
+        }
         body.at += here as u64;
         body.left -= here as u64;
         if body.left == 0 {
+            if let Data::Memory(bodies) = &mut locked(&body.to).data {
+                bodies.push((body.begin, body.bytes.into()));
+            }
             answers.push(Answer::Frame(Frame::RpcResponse {
                 request_id: body.request_id,
                 body: Bytes::new(),
@@ -240,17 +306,8 @@ impl Connection {
                 let Some(Request::Append { shuffle, file }) = Request::from_bytes(&meta) else {
                     return Err(unknown());
                 };
-                let appended = self.files.get(shuffle, file)?;
-                let mut appended = locked(&appended);
-                let at = appended.end;
-                appended.end += left;
-                appended.cut(false);
-                self.body = Some(Body {
-                    to: Arc::clone(&appended.file),
-                    at,
-                    left,
-                    request_id,
-                });
+                let to = self.files.get(shuffle, file)?;
+                self.body = Some(Body::new(to, left, request_id));
             }
             Frame::RpcRequest { request_id, body } => {
                 let request = Request::from_bytes(&body).ok_or_else(unknown)?;
@@ -262,10 +319,10 @@ impl Connection {
                 let appended = self.files.get(shuffle, file)?;
                 let appended = locked(&appended);
                 let (begin, end) = appended.chunk(id.chunk_index).ok_or_else(unknown)?;
-                let file = Arc::clone(&appended.file);
+                let data = appended.data(begin, end);
                 answers.push(Answer::Chunk {
                     id,
-                    file,
+                    data,
                     begin,
                     end,
                 });
@@ -297,23 +354,36 @@ impl Connection {
 }
 
 async fn send(stream: &mut TcpStream, answer: Answer) -> io::Result<()> {
-    let (id, file, begin, end) = match answer {
+    let (id, data, begin, end) = match answer {
         Answer::Frame(frame) => return stream.write_all(&frame.to_bytes()).await,
         Answer::Chunk {
             id,
-            file,
+            data,
             begin,
             end,
-        } => (id, file, begin, end),
+        } => (id, data, begin, end),
     };
-    let head = chunk_fetch_success_head(id, end - begin);
-    stream.write_all(&head).await?;
+    stream
+        .write_all(&chunk_fetch_success_head(id, end - begin))
+        .await?;
+    match data {
+        Data::File(file) => send_file(stream, &file, begin, end).await,
+        Data::Memory(bodies) => {
+            for (_, body) in bodies {
+                stream.write_all(&body).await?;
+            }
+            Ok(())
+        }
+    }
+}
+
+async fn send_file(stream: &mut TcpStream, file: &File, begin: u64, end: u64) -> io::Result<()> {
     let mut position = begin;
     while position < end {
         stream.writable().await?;
         let left = usize::try_from(end - position).unwrap_or(usize::MAX);
         let sent = stream.try_io(Interest::WRITABLE, || {
-            let sent = rustix::fs::sendfile(&*stream, &file, Some(&mut position), left)?;
+            let sent = rustix::fs::sendfile(&*stream, file, Some(&mut position), left)?;
             Ok(sent)
         });
         match sent {

@@ -31,8 +31,10 @@ pub enum Wanted {
     LodestoneInSpark,
     /// Spark's own service, from these jars.
     Spark(PathBuf),
-    /// The bare loop.
+    /// The bare loop, from files.
     Limit,
+    /// The bare loop, from memory.
+    LimitInMemory,
     /// A running server.
     Running(SocketAddr, Dialect),
 }
@@ -45,6 +47,7 @@ impl FromStr for Wanted {
             "lodestone" => return Ok(Self::Lodestone),
             "lodestone-spark" => return Ok(Self::LodestoneInSpark),
             "limit" => return Ok(Self::Limit),
+            "limit-memory" => return Ok(Self::LimitInMemory),
             _ => {}
         }
         if let Some(jars) = text.strip_prefix("spark=") {
@@ -61,8 +64,8 @@ impl FromStr for Wanted {
         };
         let mut addresses = named.to_socket_addrs().map_err(|error| {
             format!(
-                "{error}: name lodestone, lodestone-spark, spark=JARS, limit, HOST:PORT or \
-                 spark@HOST:PORT"
+                "{error}: name lodestone, lodestone-spark, spark=JARS, limit, limit-memory, \
+                 HOST:PORT or spark@HOST:PORT"
             )
         })?;
         let address = addresses.next();
@@ -79,6 +82,7 @@ impl Wanted {
             Self::LodestoneInSpark => "lodestone-spark".to_owned(),
             Self::Spark(_) => "spark".to_owned(),
             Self::Limit => "limit".to_owned(),
+            Self::LimitInMemory => "limit-memory".to_owned(),
             Self::Running(address, _) => address.to_string(),
         }
     }
@@ -87,7 +91,7 @@ impl Wanted {
         match self {
             Self::Lodestone => Dialect::Lodestone,
             Self::LodestoneInSpark | Self::Spark(_) => Dialect::Spark,
-            Self::Limit => Dialect::Bare,
+            Self::Limit | Self::LimitInMemory => Dialect::Bare,
             Self::Running(_, dialect) => *dialect,
         }
     }
@@ -144,7 +148,8 @@ impl Server {
                 )?)
             }
             Wanted::Spark(jars) => Some(Started::spark(jars, &home, memory)?),
-            Wanted::Limit => Some(Started::bare(&home)?),
+            Wanted::Limit => Some(Started::bare(&home, true)?),
+            Wanted::LimitInMemory => Some(Started::bare(&home, false)?),
             Wanted::Running(..) => None,
         };
         let address = match (&started, wanted) {

@@ -66,12 +66,15 @@ impl Started {
         Self::start("lodestone", command, home)
     }
 
-    /// The bare loop.
-    pub fn bare(home: &Path) -> Result<Self, BenchError> {
-        let data = home.join("data");
-        fs::create_dir_all(&data).map_err(at(&data))?;
+    /// The bare loop, from files or from memory.
+    pub fn bare(home: &Path, from_files: bool) -> Result<Self, BenchError> {
         let mut command = Command::new(this_program()?);
-        command.args(["serve-limit", "--dir"]).arg(data);
+        command.arg("serve-limit");
+        if from_files {
+            let data = home.join("data");
+            fs::create_dir_all(&data).map_err(at(&data))?;
+            command.arg("--dir").arg(data);
+        }
         Self::start("limit", command, home)
     }
 

@@ -12,8 +12,8 @@ use crate::support::{QUICK, World, app, progress, small};
 const SIZES: [BlockSize; 2] = [BlockSize::Fixed(10_000), BlockSize::Mixed];
 
 /// Pushed blocks come back, and the figures are those of the work.
-async fn comes_back(dialect: Dialect) {
-    let world = World::of(dialect).await;
+async fn comes_back(world: World) {
+    let dialect = world.server.dialect;
     for size in SIZES {
         let workload = small(size);
         let shuffle = world.shuffle(workload).await;
@@ -62,17 +62,22 @@ async fn shuffles_at_once_each_get_their_own_blocks_back() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn blocks_pushed_in_lodestones_protocol_come_back() {
-    comes_back(Dialect::Lodestone).await;
+    comes_back(World::of(Dialect::Lodestone).await).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn blocks_pushed_in_sparks_protocol_come_back() {
-    comes_back(Dialect::Spark).await;
+    comes_back(World::of(Dialect::Spark).await).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn blocks_pushed_to_the_bare_loop_come_back() {
-    comes_back(Dialect::Bare).await;
+    comes_back(World::of(Dialect::Bare).await).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn blocks_pushed_to_the_bare_loop_in_memory_come_back() {
+    comes_back(World::bare_in_memory().await).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -48,11 +48,19 @@ impl World {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         if dialect == Dialect::Bare {
-            tokio::spawn(bare::serve(listener, dir.path().to_owned()));
+            tokio::spawn(bare::serve(listener, Some(dir.path().to_owned())));
         } else {
             serve_daemon(listener, dir.path());
         }
         Self::at(address, dialect, dir)
+    }
+
+    /// The bare loop from memory.
+    pub(crate) async fn bare_in_memory() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        tokio::spawn(bare::serve(listener, None));
+        Self::at(address, Dialect::Bare, tempfile::tempdir().unwrap())
     }
 
     pub(crate) fn at(address: SocketAddr, dialect: Dialect, dir: TempDir) -> Self {
