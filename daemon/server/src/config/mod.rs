@@ -35,8 +35,8 @@ pub struct Config {
     #[arg(long, value_name = "SIZE", default_value = "512MiB")]
     #[serde(deserialize_with = "parsed")]
     pub memory: Memory,
-    /// Percentage of the memory for indexes of segments, and of that for data while no disk takes
-    /// data, that one application may take.
+    /// Percentage of the memory for indexes of segments that one application may take, and of that
+    /// for data if there are several.
     #[arg(long, value_name = "PERCENT", default_value = "75%")]
     #[serde(deserialize_with = "parsed")]
     pub quota: Percentage,

@@ -58,8 +58,6 @@ impl Partition {
             // Refuse early if no disk accepts writes: the segment would be dropped at the next
             // write.
             self.check_disk(resources, wait)?;
-        } else if self.account().has_its_share_of_room() {
-            self.check_any_disk(resources)?;
         }
         let may_stay = !self.must_leave(resources, inner, bytes);
         if may_stay && self.grow_tail(resources, inner, bytes) {
@@ -87,15 +85,9 @@ impl Partition {
         }
     }
 
-    /// Refuses a segment that would stay in memory because no disk takes it: its application has
-    /// its share of the memory, and the rest is for others.
-    fn check_any_disk(&self, resources: &Resources) -> Result<(), Code> {
-        let known = resources.disks.known(&resources.environment);
-        known.map_err(|_| Code::Quota)
-    }
-
     /// Writes the tail and the segment to disk; of a long tail only as much as makes room for the
-    /// segment. A segment without an original stays in memory if no disk takes it.
+    /// segment. A segment without an original stays in memory if no disk takes it, unless its
+    /// application has its share of the memory: the rest is for others.
     fn write_through(
         &self,
         resources: &Resources,
@@ -104,7 +96,8 @@ impl Partition {
         bytes: &[u8],
     ) -> Result<(), Code> {
         if inner.tail.is_long(&resources.pages) {
-            self.write_first_locked(resources, Writer::Request, inner)?;
+            let written = self.write_first_locked(resources, Writer::Request, inner);
+            written.map_err(|code| self.share_or(code))?;
             if self.grow_tail(resources, inner, bytes) {
                 self.index(inner, segment);
                 return Ok(());
@@ -112,15 +105,35 @@ impl Partition {
         }
         let written = self.write_out_locked(resources, Writer::Request, inner, bytes);
         if let Err(code) = written
-            && (self.may_drop(inner) || !self.grow_tail(resources, inner, bytes))
+            && (self.may_drop(inner)
+                || self.has_its_share_of_room()
+                || !self.grow_tail(resources, inner, bytes))
         {
-            return Err(code);
+            return Err(self.share_or(code));
         }
         self.index(inner, segment);
         if written.is_ok() {
             inner.on_file = inner.segments.len();
         }
         Ok(())
+    }
+
+    /// True if the segments of its application leave the rest of the memory to others.
+    fn has_its_share_of_room(&self) -> bool {
+        self.account().has_its_share_of_room()
+    }
+
+    /// The error of a segment that no disk takes. The memory might have taken it, if its
+    /// application did not have its share.
+    fn share_or(&self, code: Code) -> Code {
+        match code {
+            Code::DiskFull | Code::DiskFailed
+                if !self.has_originals() && self.has_its_share_of_room() =>
+            {
+                Code::Quota
+            }
+            _ => code,
+        }
     }
 
     fn index(&self, inner: &mut Inner, segment: &LaidSegment) {
@@ -136,9 +149,10 @@ impl Partition {
             // A long tail would have to be written first: the thread that writes out when memory is
             // short does this.
             Home::Ours { .. } => {
-                bytes.len() >= LARGE_BYTES
+                let is_large = bytes.len() >= LARGE_BYTES
                     && !inner.tail.is_long(&resources.pages)
-                    && is_crowded(&resources.budget, inner)
+                    && is_crowded(&resources.budget, inner);
+                is_large || self.has_its_share_of_room()
             }
             // Executors read the file: all of it must be on disk when finalize is answered.
             Home::Spark { .. } => inner.tail.len() + bytes.len() >= SPARK_WRITE_BYTES,

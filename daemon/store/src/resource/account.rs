@@ -3,16 +3,18 @@
 //!
 //! Metadata cannot be written out: an application that took all of it would leave no room for the
 //! others until it ends. So each may take a share of it, and no more. Several large ones together
-//! leave a part to small ones. The application itself counts too: clients make up names. Data is
-//! written out when there is little room. When no disk takes it, it stays as metadata does, and has
-//! a share too.
+//! leave a part to small ones. The application itself counts too: clients make up names.
+//!
+//! Data has a share as well while there is little room. An application that has it writes its data
+//! out itself, and gets QUOTA where no disk takes the data.
 
 use std::sync::Arc;
 
 use lodestone_model::Code;
 
 use super::budget::{Budget, resize};
-use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use super::paged::capacity;
+use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 /// Memory of an application without its shuffles and executors.
 pub(crate) const APPLICATION_BYTES: usize = 1024;
@@ -22,7 +24,10 @@ pub(crate) const APPLICATION_BYTES: usize = 1024;
 pub(crate) struct Account {
     budget: Arc<Budget>,
     metadata: AtomicU64,
+    /// Memory of the pages of its tails.
     tails: AtomicU64,
+    /// Generations of shuffles.
+    shuffles: AtomicUsize,
 }
 
 impl Account {
@@ -32,9 +37,9 @@ impl Account {
             budget: Arc::clone(budget),
             metadata: 0.into(),
             tails: 0.into(),
+            shuffles: 0.into(),
         };
         account.resize_names(0, APPLICATION_BYTES);
-        budget.count_application();
         Arc::new(account)
     }
 
@@ -65,14 +70,26 @@ impl Account {
 
     /// Accounts for a tail that went from `before` bytes to `after`.
     pub(crate) fn resize_tail(&self, before: usize, after: usize) {
-        resize(&self.tails, before, after);
+        resize(&self.tails, capacity(before), capacity(after));
     }
 
-    /// True if little memory is left for data, and the application has its share of it. An
-    /// application alone may have all.
+    pub(crate) fn count_shuffle(&self) {
+        if self.shuffles.fetch_add(1, Relaxed) == 0 {
+            self.budget.count_tenant();
+        }
+    }
+
+    pub(crate) fn uncount_shuffle(&self) {
+        if self.shuffles.fetch_sub(1, Relaxed) == 1 {
+            self.budget.uncount_tenant();
+        }
+    }
+
+    /// True if little memory is left for data, the application has its share of it, and others have
+    /// shuffles here too. An application alone may have all.
     pub(crate) fn has_its_share_of_room(&self) -> bool {
         self.budget.is_short()
-            && self.budget.has_several_applications()
+            && self.budget.has_several_tenants()
             && self.tails.load(Relaxed) >= self.budget.tail_share()
     }
 }
@@ -80,7 +97,6 @@ impl Account {
 impl Drop for Account {
     fn drop(&mut self) {
         self.resize_names(APPLICATION_BYTES, 0);
-        self.budget.uncount_application();
     }
 }
 

@@ -15,7 +15,7 @@
 //! The limit may change while the daemon runs. Data above a new limit is written out as usual; no
 //! reader or writer loses memory that it has.
 
-use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 /// Part of the limit that metadata may take: above it the store refuses new segments as OVERLOADED.
 /// Each application has a share of this part: above its share the store refuses its segments as
@@ -46,7 +46,8 @@ pub(crate) struct Budget {
     metadata: AtomicU64,
     /// The part of the metadata that is for names of applications and of removed shuffles.
     names: AtomicU64,
-    applications: AtomicU64,
+    /// Applications with shuffles.
+    tenants: AtomicUsize,
     /// The share of an application in the metadata, and in the room for tails.
     quota_percent: u8,
 }
@@ -60,7 +61,7 @@ impl Budget {
             read: 0.into(),
             metadata: 0.into(),
             names: 0.into(),
-            applications: 0.into(),
+            tenants: 0.into(),
         }
     }
 
@@ -145,7 +146,7 @@ impl Budget {
         self.metadata_limit() / 100 * u64::from(self.quota_percent)
     }
 
-    /// The most that the tails of one application may take while no disk takes them.
+    /// The most that the tails of one application may take while there is little room.
     pub(super) fn tail_share(&self) -> u64 {
         self.room() / 100 * u64::from(self.quota_percent)
     }
@@ -165,16 +166,16 @@ impl Budget {
         self.metadata() < most
     }
 
-    pub(super) fn count_application(&self) {
-        self.applications.fetch_add(1, Relaxed);
+    pub(super) fn count_tenant(&self) {
+        self.tenants.fetch_add(1, Relaxed);
     }
 
-    pub(super) fn uncount_application(&self) {
-        self.applications.fetch_sub(1, Relaxed);
+    pub(super) fn uncount_tenant(&self) {
+        self.tenants.fetch_sub(1, Relaxed);
     }
 
-    pub(super) fn has_several_applications(&self) -> bool {
-        self.applications.load(Relaxed) > 1
+    pub(super) fn has_several_tenants(&self) -> bool {
+        self.tenants.load(Relaxed) > 1
     }
 
     /// How many applications may be known, if each takes so many bytes.

@@ -57,6 +57,7 @@ impl Generation {
         home: Home,
         account: Arc<Account>,
     ) -> Self {
+        account.count_shuffle();
         Self {
             key,
             spec,
@@ -163,6 +164,12 @@ impl Generation {
 
     pub(crate) fn refuse(&self, code: Code) -> Refusal {
         code.because(self.key.to_string())
+    }
+}
+
+impl Drop for Generation {
+    fn drop(&mut self) {
+        self.account.uncount_shuffle();
     }
 }
 

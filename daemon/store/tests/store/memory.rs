@@ -245,34 +245,54 @@ fn an_application_with_very_many_segments_leaves_memory_to_another_one() {
     );
 }
 
+/// Pushes twice as much as the memory has, until a segment is refused. Returns the number of
+/// segments that are there, and the error.
+fn push_all(app: &Other<'_>, length: usize) -> (u32, Option<Code>) {
+    let count = u32::try_from(8 * MIB as usize / length).unwrap();
+    let push = |reduce| app.push(reduce, reduce, &payload(0, reduce, length));
+    let refused = (0..count).find_map(|reduce| {
+        let code = push(reduce);
+        (!matches!(code, Code::Ok | Code::Duplicate)).then_some((reduce, Some(code)))
+    });
+    refused.unwrap_or((count, None))
+}
+
 #[test]
 fn an_application_whose_data_no_disk_takes_leaves_memory_to_another_one() {
-    const LENGTH: usize = 20_000;
+    // Pages hold more than the data: nearly nothing more, and nearly twice as much.
+    for length in [20_000, 5_000, 66_000] {
+        let world = World::with(1, 4 * MIB);
+        let names = ["greedy", "another"].map(|name| AppId::new(name).unwrap());
+        let [greedy, other] = names.map(|app| Other::remote(&world, app));
+        world.fs.break_dir(Path::new(DISK), Errno::NOSPC);
+        let (of_greedy, refused) = push_all(&greedy, length);
+        assert_eq!(refused, Some(Code::Quota), "{length}: after {of_greedy}");
+        let (of_other, refused) = push_all(&other, length);
+        assert_eq!(refused, Some(Code::DiskFull), "{length}: after {of_other}");
+        assert!(
+            of_other >= of_greedy / 5,
+            "{length}: {of_other} of another one, after {of_greedy}"
+        );
+        assert!(world.store.load().memory_used <= 4 * MIB);
+        world.fs.mend(Path::new(DISK));
+        world.clock.advance_ms(5_000);
+        world.look_after();
+        let (_, refused) = push_all(&greedy, length);
+        assert_eq!(refused, None, "a disk takes data again");
+    }
+}
+
+#[test]
+fn an_application_leaves_memory_to_another_one_before_the_disk_breaks_too() {
     let world = World::with(1, 4 * MIB);
     let names = ["greedy", "another"].map(|name| AppId::new(name).unwrap());
     let [greedy, other] = names.map(|app| Other::remote(&world, app));
+    let (of_greedy, refused) = push_all(&greedy, 20_000);
+    assert_eq!(refused, None, "after {of_greedy}");
     world.fs.break_dir(Path::new(DISK), Errno::NOSPC);
-    let push_all = |app: &Other| {
-        let pushed = (0..400).map(|reduce| app.push(reduce, reduce, &payload(0, reduce, LENGTH)));
-        let pushed: Vec<_> = pushed.collect();
-        let is_there = |code: &&Code| matches!(code, Code::Ok | Code::Duplicate);
-        let taken = pushed.iter().filter(is_there).count();
-        (taken, pushed.iter().find(|code| !is_there(code)).copied())
-    };
-    let (of_greedy, refused) = push_all(&greedy);
-    assert_eq!(refused, Some(Code::Quota), "after {of_greedy}");
-    let (of_other, refused) = push_all(&other);
-    assert_eq!(refused, Some(Code::DiskFull), "after {of_other}");
-    assert!(
-        of_other >= of_greedy / 5,
-        "{of_other} of another one, after {of_greedy}"
-    );
-    assert!(world.store.load().memory_used <= 4 * MIB);
-    world.fs.mend(Path::new(DISK));
-    world.clock.advance_ms(5_000);
-    world.look_after();
-    let (again, refused) = push_all(&greedy);
-    assert_eq!((again, refused), (400, None), "a disk takes data again");
+    let (of_other, refused) = push_all(&other, 20_000);
+    assert_eq!(refused, Some(Code::DiskFull));
+    assert!(of_other >= 30, "{of_other}");
 }
 
 /// Segments that are worth a write of their own.
