@@ -27,10 +27,11 @@ thread_local! {
 }
 
 /// Sends from the beginning of the first pieces, none of which is empty, and returns the number of
-/// bytes: of several pieces, or of one large one in a file.
-pub(super) fn step(socket: &TcpStream, pieces: &[Part]) -> io::Result<usize> {
+/// bytes: of several pieces, or of one large one in a file. Returns also whether the socket is full
+/// for certain.
+pub(super) fn step(socket: &TcpStream, pieces: &[Part]) -> io::Result<(usize, bool)> {
     match pieces.first() {
-        None => Ok(0),
+        None => Ok((0, false)),
         Some(Part::File {
             file,
             offset,
@@ -40,15 +41,20 @@ pub(super) fn step(socket: &TcpStream, pieces: &[Part]) -> io::Result<usize> {
         {
             let count = usize::try_from(*length).unwrap_or(usize::MAX);
             let mut position = *offset;
+            // The end of the file may be nearer than it was.
             let sent = rustix::fs::sendfile(socket, fd, Some(&mut position), count)?;
-            Ok(sent)
+            Ok((sent, false))
         }
         Some(_) => BUFFER.with_borrow_mut(|buffer| send_together(socket, pieces, buffer)),
     }
 }
 
 /// If other pieces follow, what is sent waits for them, to travel in the same packet.
-fn send_together(socket: &TcpStream, pieces: &[Part], buffer: &mut Vec<u8>) -> io::Result<usize> {
+fn send_together(
+    socket: &TcpStream,
+    pieces: &[Part],
+    buffer: &mut Vec<u8>,
+) -> io::Result<(usize, bool)> {
     let is_file = |piece: &Part| matches!(piece, Part::File { .. });
     if pieces.iter().take(MAX_SLICES).any(is_file) {
         buffer.resize(COPY_BYTES, 0);
@@ -57,14 +63,16 @@ fn send_together(socket: &TcpStream, pieces: &[Part], buffer: &mut Vec<u8>) -> i
     let count = gather(pieces, buffer, &mut slices)?;
     let slices = slices.get(..count).unwrap_or_default();
     if slices.is_empty() {
-        return Ok(0);
+        return Ok((0, false));
     }
     let flags = match count < pieces.len() {
         true => SendFlags::NOSIGNAL | SendFlags::MORE,
         false => SendFlags::NOSIGNAL,
     };
     let mut control = SendAncillaryBuffer::default();
-    Ok(rustix::net::sendmsg(socket, slices, &mut control, flags)?)
+    let sent = rustix::net::sendmsg(socket, slices, &mut control, flags)?;
+    let all = slices.iter().map(|slice| slice.len()).sum();
+    Ok((sent, sent < all))
 }
 
 /// Returns how many slices one call can send. Reads small ranges of files into the buffer. An

@@ -3,7 +3,7 @@
 
 use std::fmt::Debug;
 use std::future::poll_fn;
-use std::io::{self, IoSlice};
+use std::io::{self, ErrorKind, IoSlice};
 use std::task::{Context, Poll};
 
 use bytes::BufMut;
@@ -42,7 +42,11 @@ impl Socket for TcpStream {
     }
 
     fn try_read(&self, mut into: &mut dyn BufMut) -> io::Result<usize> {
-        self.try_read_buf(&mut into)
+        let room = into.chunk_mut().len();
+        moved(self, Interest::READABLE, || {
+            let count = self.try_read_buf(&mut into)?;
+            Ok((count, count > 0 && count < room))
+        })
     }
 
     fn try_write(&self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
@@ -50,8 +54,27 @@ impl Socket for TcpStream {
     }
 
     fn try_send(&self, pieces: &[Part]) -> io::Result<usize> {
-        self.try_io(Interest::WRITABLE, || sendfile::step(self, pieces))
+        moved(self, Interest::WRITABLE, || sendfile::step(self, pieces))
     }
+}
+
+/// Moves bytes, and returns how many. If the call shows that the next one would move none, the
+/// socket counts as not ready, and there is no next one before it is ready again.
+fn moved(
+    socket: &TcpStream,
+    interest: Interest,
+    call: impl FnOnce() -> io::Result<(usize, bool)>,
+) -> io::Result<usize> {
+    let mut count = None;
+    let moved = socket.try_io(interest, || {
+        let (bytes, was_last) = call()?;
+        count = Some(bytes);
+        match was_last {
+            true => Err(ErrorKind::WouldBlock.into()),
+            false => Ok(bytes),
+        }
+    });
+    count.map_or(moved, Ok)
 }
 
 /// Waits until there is something to read.
