@@ -26,6 +26,10 @@ pub(super) const LARGE_PAGE_BYTES: usize = 64 << 10;
 /// So large that the allocator maps each slab separately, and unmaps it again.
 const SLAB_BYTES: usize = 32 << 20;
 
+/// Pages that are taken with the lock of all pages held: so many that threads seldom meet there,
+/// and so few that the memory of those that make room for them is given back soon.
+const PAGES_AT_ONCE: usize = 16;
+
 /// Pages that were not needed for this long are given back, also while applications are there.
 const IDLE_MS: u64 = 1_800_000;
 
@@ -105,6 +109,16 @@ impl State {
         std::mem::replace(&mut self.fresh, rest)
     }
 
+    /// Returns a free page, or a fresh one. To make room for a fresh one, free ones of the other
+    /// size go to `gone` if necessary.
+    fn page(&mut self, bytes: usize, limit: u64, gone: &mut Vec<Page>) -> Page {
+        self.take(bytes).unwrap_or_else(|| {
+            let page = self.take_hollow(bytes);
+            self.trim(limit, gone);
+            page
+        })
+    }
+
     /// Moves free pages to `gone`, whose memory is given back without the lock.
     fn trim(&mut self, limit: u64, gone: &mut Vec<Page>) {
         while self.bytes as u64 > limit
@@ -160,25 +174,20 @@ impl Pages {
         if !self.budget.try_take_tail(sizes.clone().sum()) {
             return false;
         }
-        pages.extend(sizes.map(|bytes| self.page(bytes)));
-        true
-    }
-
-    /// Returns a free page, or a fresh one. To make room for a fresh one, free ones of the other
-    /// size go if necessary.
-    fn page(&self, bytes: usize) -> Page {
-        let mut gone = Vec::new();
-        let page = {
-            let mut state = locked(&self.state);
-            if let Some(page) = state.take(bytes) {
-                return page;
+        let (mut sizes, all) = (sizes.clone(), pages.len() + sizes.count());
+        while pages.len() < all {
+            let mut gone = Vec::new();
+            {
+                let mut state = locked(&self.state);
+                let limit = self.budget.for_pages();
+                let some = sizes.by_ref().take(PAGES_AT_ONCE);
+                pages.extend(some.map(|bytes| state.page(bytes, limit, &mut gone)));
             }
-            let page = state.take_hollow(bytes);
-            state.trim(self.budget.for_pages(), &mut gone);
-            page
-        };
-        self.give_back(gone);
-        page
+            if !gone.is_empty() {
+                self.give_back(gone);
+            }
+        }
+        true
     }
 
     /// Gives the memory of free pages back to the system.
