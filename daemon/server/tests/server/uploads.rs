@@ -87,6 +87,27 @@ fn a_small_push_gets_other_memory_if_that_for_small_ones_is_used_up() {
 }
 
 #[test]
+fn a_push_that_has_come_is_merged_although_all_memory_for_pushes_is_taken() {
+    let (daemon, key, mut crowd) = crowded();
+    // With its request each takes 64 KiB: together all of the memory for small pushes.
+    let (meta, body) = batch(&key, 0, 1, &[(0, &vec![7; 65_000])]);
+    for _ in 0..16 {
+        let mut client = daemon.connect();
+        client.begin_upload(&meta, &body, 20_000);
+        crowd.push(client);
+    }
+    let is_taken = || daemon.service.uploads.used_bytes() >= LARGE as u64 + MIB;
+    while !is_taken() {
+        thread::yield_now();
+    }
+    let codes = daemon.connect().push(&key, 1, 2, &[(0, b"small")]);
+    assert_eq!(codes, [Code::Ok]);
+    assert!(is_taken(), "after the end of slow ones");
+    drop(crowd);
+    daemon.stop();
+}
+
+#[test]
 fn a_refused_push_holds_no_memory_while_its_bytes_come() {
     let daemon = Inside::with_memory(Environment::os(), MEMORY);
     let mut unknown = daemon.key(1);

@@ -3,15 +3,15 @@
 
 use std::sync::Arc;
 
-use bytes::{BufMut, Bytes};
+use bytes::{Buf, BufMut, Bytes};
 use lodestone_model::AppId;
 use tokio::select;
 
 use super::{READ_BYTES, Reader, answer_frame, at_once, carry_out, is_passing, send};
-use crate::connection::CloseReason;
 use crate::connection::pace::Pace;
 use crate::connection::socket::Socket;
-use crate::handler;
+use crate::connection::{CloseReason, Hold};
+use crate::handler::{self, Answer};
 use crate::metrics::stopwatch::Stopwatch;
 use crate::service::body::{PooledBody, memory_bytes};
 use crate::service::lanes::Kind;
@@ -53,6 +53,19 @@ impl Reader {
             self.more(READ_BYTES).await?;
         }
         let mut hold = self.permit().await;
+        let mut before = None;
+        // What is here, and is merged at once, needs no other memory.
+        if let Some(body) = self.buffer.get(..length) {
+            match at_once(|| handler::upload_now(&self.now, &upload, body))? {
+                Ok(answer) => {
+                    self.pace = None;
+                    self.buffer.advance(length);
+                    self.merged(request_id, answer, stopwatch, hold);
+                    return Ok(());
+                }
+                Err(codes) => before = Some(codes),
+            }
+        }
         let bytes = (memory_bytes(length) + meta_bytes) as u64;
         let Some(incoming) = self.upload_room(upload.app(), bytes).await else {
             let answer = handler::upload_without_room(&self.call, &upload);
@@ -66,16 +79,17 @@ impl Reader {
         self.pace = Some(Pace::begin(incoming.hurry));
         let body = self.body(length).await?;
         self.pace = None;
-        let before = match at_once(|| handler::upload_now(&self.now, &upload, &body))? {
+        let tried = before.map_or_else(
+            || at_once(|| handler::upload_now(&self.now, &upload, &body)),
+            |codes| Ok(Err(codes)),
+        );
+        let before = match tried? {
             Ok(answer) => {
-                let metrics = &self.call.service.metrics;
-                metrics.push_seconds.observe(stopwatch.seconds());
                 drop(body);
-                hold.memory.clear();
-                send(&outbound, answer_frame(request_id, answer), hold);
+                self.merged(request_id, answer, stopwatch, hold);
                 return Ok(());
             }
-            Err(before) => before,
+            Err(codes) => codes,
         };
         let call = self.call.clone();
         tokio::spawn(async move {
@@ -113,6 +127,14 @@ impl Reader {
             }
             pace.begin_again();
         }
+    }
+
+    /// Answers an upload that was merged at once.
+    fn merged(&self, request_id: i64, answer: Answer, stopwatch: Stopwatch, mut hold: Hold) {
+        let metrics = &self.call.service.metrics;
+        metrics.push_seconds.observe(stopwatch.seconds());
+        hold.memory.clear();
+        send(&self.outbound, answer_frame(request_id, answer), hold);
     }
 
     /// Reads an upload's body, straight into memory of its size.
