@@ -6,15 +6,16 @@ use std::io::Write;
 use std::thread;
 use std::time::Instant;
 
-use lodestone_model::{AppId, Code};
+use lodestone_model::{AppId, Code, Crc32c};
 use lodestone_server::connection::pace::WINDOW;
 use lodestone_store::Environment;
 use lodestone_wire::Frame;
 use lodestone_wire::extension::ShuffleAddress;
+use lodestone_wire::extension::status::{Done, Refused};
 use lodestone_wire::frame::StreamId;
 
 use crate::support::Client;
-use crate::support::client::batch;
+use crate::support::client::{batch, commit_of, read};
 use crate::support::inside::Inside;
 
 const MIB: u64 = 1 << 20;
@@ -86,23 +87,66 @@ fn a_small_push_gets_other_memory_if_that_for_small_ones_is_used_up() {
     daemon.stop();
 }
 
-#[test]
-fn a_push_that_has_come_is_merged_although_all_memory_for_pushes_is_taken() {
+/// A daemon whose memory for small pushes is taken too, but for less than 1 KiB.
+fn without_memory() -> (Inside, ShuffleAddress, Vec<Client>) {
     let (daemon, key, mut crowd) = crowded();
-    // With its request each takes 64 KiB: together all of the memory for small pushes.
+    // With its request each takes 64 KiB.
     let (meta, body) = batch(&key, 0, 1, &[(0, &vec![7; 65_000])]);
     for _ in 0..16 {
         let mut client = daemon.connect();
         client.begin_upload(&meta, &body, 20_000);
         crowd.push(client);
     }
-    let is_taken = || daemon.service.uploads.used_bytes() >= LARGE as u64 + MIB;
-    while !is_taken() {
+    wait_for_use_of(&daemon, LARGE as u64 + MIB);
+    (daemon, key, crowd)
+}
+
+fn wait_for_use_of(daemon: &Inside, bytes: u64) {
+    while daemon.service.uploads.used_bytes() < bytes {
         thread::yield_now();
     }
+}
+
+#[test]
+fn a_push_that_has_come_is_merged_although_all_memory_for_pushes_is_taken() {
+    let (daemon, key, crowd) = without_memory();
     let codes = daemon.connect().push(&key, 1, 2, &[(0, b"small")]);
     assert_eq!(codes, [Code::Ok]);
-    assert!(is_taken(), "after the end of slow ones");
+    let used = daemon.service.uploads.used_bytes();
+    assert!(used >= LARGE as u64 + MIB, "after the end of slow ones");
+    drop(crowd);
+    daemon.stop();
+}
+
+/// Otherwise the writer's ledger is not that of the daemon, which then refuses the commit.
+#[test]
+fn a_push_that_is_refused_for_want_of_memory_leaves_nothing_behind() {
+    let (daemon, key, mut crowd) = without_memory();
+    let mut honest = daemon.connect();
+    // A large frame. The last segment is damaged: the daemon cannot take all of them at once.
+    let one: (u32, &[u8]) = (0, b"x");
+    let (mut long, body) = batch(&key, 1, 2, &[one; 900]);
+    long.segments[899].crc32c = Crc32c(0);
+    let refused = honest.send_upload(&long, &body);
+    wait_for_use_of(&daemon, LARGE as u64 + MIB + (16 << 10));
+    // Others want the memory of its list.
+    let frame = Frame::UploadStream {
+        request_id: 1,
+        meta: vec![0; (7 << 19) - 1_000].into(),
+        body_bytes: 1,
+    };
+    for _ in 0..40 {
+        let mut client = daemon.connect();
+        client.socket.write_all(&frame.to_bytes()[..20_000]).unwrap();
+        crowd.push(client);
+    }
+    let refusal = read::<Refused>(&honest.answer_to(refused));
+    assert_eq!(refusal.code, Code::Overloaded, "{refusal:?}");
+    let (mut next, body) = batch(&key, 1, 2, &[(0, b"of the same writer")]);
+    next.first_segment = 900;
+    let taken = honest.send_upload(&next, &body);
+    honest.answer_to(taken);
+    let _: Done = honest.ask(&commit_of(&[next]));
     drop(crowd);
     daemon.stop();
 }

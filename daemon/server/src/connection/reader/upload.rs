@@ -54,11 +54,13 @@ impl Reader {
         }
         let mut hold = self.permit().await;
         let mut before = None;
-        // What is here, and is merged at once, needs no other memory.
-        if let Some(body) = self.buffer.get(..length) {
+        // What is here, and is merged at once, needs no other memory. But nothing of a long list is
+        // merged before it has its memory: without that, it is refused as a whole.
+        if self.pace.is_none()
+            && let Some(body) = self.buffer.get(..length)
+        {
             match at_once(|| handler::upload_now(&self.now, &upload, body))? {
                 Ok(answer) => {
-                    self.pace = None;
                     self.buffer.advance(length);
                     self.merged(request_id, answer, stopwatch, hold);
                     return Ok(());
