@@ -47,8 +47,11 @@ fn crowded() -> (Inside, ShuffleAddress, Vec<Client>) {
 #[test]
 fn a_small_push_waits_for_no_large_one() {
     let (daemon, key, _crowd) = crowded();
-    let codes = daemon.connect().push(&key, 1, 2, &[(0, b"small")]);
+    let began = Instant::now();
+    // So large that it is not merged from the buffer in which it came.
+    let codes = daemon.connect().push(&key, 1, 2, &[(0, &[8; 40_000])]);
     assert_eq!(codes, [Code::Ok]);
+    assert!(began.elapsed() < WINDOW, "it has waited for the large ones");
     daemon.stop();
 }
 
