@@ -86,3 +86,6 @@ pub(super) async fn readable(socket: &dyn Socket) -> io::Result<()> {
 pub(super) async fn writable(socket: &dyn Socket) -> io::Result<()> {
     poll_fn(|context| socket.poll_writable(context)).await
 }
+
+#[cfg(test)]
+mod tests;

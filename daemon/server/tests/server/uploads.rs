@@ -140,7 +140,10 @@ fn a_push_that_is_refused_for_want_of_memory_leaves_nothing_behind() {
     };
     for _ in 0..40 {
         let mut client = daemon.connect();
-        client.socket.write_all(&frame.to_bytes()[..20_000]).unwrap();
+        client
+            .socket
+            .write_all(&frame.to_bytes()[..20_000])
+            .unwrap();
         crowd.push(client);
     }
     let refusal = read::<Refused>(&honest.answer_to(refused));
