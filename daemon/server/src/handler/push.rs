@@ -10,6 +10,10 @@ use lodestone_wire::spark::push::{BlockPushReturnCode, PushBlockStream, PushCode
 
 use super::{Call, commit, decode, generation};
 
+/// A batch of more segments is not taken on the thread that reads it: however short they are, each
+/// takes locks and a place in an index, and other connections wait for the thread meanwhile.
+const SEGMENTS_AT_ONCE: usize = 1024;
+
 /// An upload whose `meta` was understood.
 #[derive(Debug)]
 pub enum Upload {
@@ -87,7 +91,7 @@ pub(super) fn batch_now(
     body: &[u8],
 ) -> Result<PushBatchReply, Vec<Code>> {
     // A commit waits for the attempt.
-    if batch.is_whole {
+    if batch.is_whole || batch.segments.len() > SEGMENTS_AT_ONCE {
         return Err(Vec::new());
     }
     let mut codes = take(call, batch, body).unwrap_or_default();

@@ -7,7 +7,7 @@ use lodestone_store::Environment;
 use lodestone_wire::Message;
 use lodestone_wire::extension::fetch::SegmentLayout;
 
-use crate::support::client::ALL_MAPS;
+use crate::support::client::{ALL_MAPS, batch};
 use crate::support::inside::Inside;
 
 #[test]
@@ -33,5 +33,26 @@ fn a_layout_of_a_small_partition_is_made_at_once_and_a_long_one_and_a_long_one_i
     assert!(at_once(&[0]));
     assert!(!at_once(&[1]), "many segments");
     assert!(!at_once(&[0; 200]), "many partitions");
+    daemon.stop();
+}
+
+#[test]
+fn a_push_of_very_many_segments_does_not_hold_up_the_other_connections_of_its_thread() {
+    let daemon = Inside::start(Environment::os());
+    let key = daemon.key(1);
+    daemon.connect().register(&key, 2, 1);
+    let call = Call::new(&daemon.service, 1).without_waiting();
+    let one: (u32, &[u8]) = (0, b"x");
+    let at_once = |map: u32, segments: usize| {
+        let (meta, body) = batch(&key, map, 1, &vec![one; segments]);
+        let upload = handler::admit_upload(&call, &meta.to_bytes(), body.len() as u64);
+        handler::upload_now(&call, &upload.unwrap(), &body)
+    };
+    assert!(at_once(0, 1_024).is_ok());
+    assert_eq!(
+        at_once(1, 1_025),
+        Err(Vec::new()),
+        "some of them are merged"
+    );
     daemon.stop();
 }
