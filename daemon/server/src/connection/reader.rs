@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
 use lodestone_model::{Code, Refusal};
+use lodestone_wire::extension::push::MAX_SEGMENTS;
 use lodestone_wire::frame::{ChunkId, RpcFailure, StreamId};
 use lodestone_wire::{Frame, FrameDecoder, Limits};
 use tokio::sync::mpsc;
@@ -55,12 +56,19 @@ pub(super) struct Reader {
     requests: Pool,
     /// What its small requests may take without a share of any memory.
     own: Pool,
+    /// What its long answers to pushes may take.
+    replies: Pool,
 }
 
 /// The bytes of small requests that a connection may have in work without memory of a pool: a
 /// thousand connections stay in the order of 32 MiB. As many of the smallest requests as half of
 /// all that may be in work: see [`MAX_IN_WORK`](super::MAX_IN_WORK).
 const OWN_BYTES: u64 = 32 << 10;
+
+/// The longest answer to a push has about this size: one byte for each of its segments. So a
+/// connection has one of these, or four of the shortest that count. A client that takes no answers
+/// waits for itself.
+const REPLY_BYTES: u64 = MAX_SEGMENTS as u64;
 
 impl Reader {
     pub(super) fn new(
@@ -74,6 +82,7 @@ impl Reader {
             uploads: call.service.uploads.share(),
             requests: call.service.uploads.share_of_requests(),
             own: Pool::new(OWN_BYTES),
+            replies: Pool::new(REPLY_BYTES),
             now: call.without_waiting(),
             socket,
             call,

@@ -8,6 +8,7 @@ use lodestone_wire::extension::commit::CommitMap;
 use lodestone_wire::extension::push::{MAX_SEGMENTS, PushBatch, PushBatchReply};
 use lodestone_wire::spark::push::{BlockPushReturnCode, PushBlockStream, PushCode};
 
+use super::room::SMALL_ANSWER_BYTES;
 use super::{Call, commit, decode, generation};
 
 /// A batch of more segments is not taken on the thread that reads it: however short they are, each
@@ -30,6 +31,15 @@ impl Upload {
             Self::Batch(batch) => &batch.key.shuffle.app,
             Self::Block(block) => &block.key.app,
         }
+    }
+
+    /// Returns the memory that its answer needs, if it is large: a byte for each segment.
+    pub fn answer_memory(&self) -> Option<u64> {
+        let bytes = match self {
+            Self::Batch(batch) => batch.segments.len() as u64,
+            Self::Block(_) => 0,
+        };
+        (bytes > SMALL_ANSWER_BYTES).then_some(bytes)
     }
 }
 

@@ -311,3 +311,24 @@ fn applications_that_stop_in_the_middle_of_pushes_make_way_for_the_push_of_anoth
     drop(crowd);
     daemon.stop();
 }
+
+/// Each answer of a push has a byte for each segment, up to 64 KiB.
+#[test]
+fn a_client_that_takes_no_answers_makes_the_daemon_keep_one_long_answer_to_a_push() {
+    let daemon = Inside::with_memory(Environment::os(), MEMORY);
+    let key = daemon.key(1);
+    let mut greedy = daemon.connect();
+    greedy.ask_for_more_than_sockets_hold(&key);
+    let merged = || daemon.service.metrics.push_requests_total.get();
+    let before = merged();
+    let one: (u32, &[u8]) = (0, b"x");
+    let (meta, body) = batch(&key, 0, 700, &[one; 40_000]);
+    for _ in 0..2 {
+        greedy.send_upload(&meta, &body);
+    }
+    // It ends when nothing has moved for a while.
+    daemon.jump_over_idle_time();
+    daemon.wait_for_no_connections();
+    assert_eq!(merged() - before, 1, "each has an answer that nobody takes");
+    daemon.stop();
+}

@@ -4,17 +4,17 @@
 use std::sync::Arc;
 
 use bytes::{Buf, BufMut, Bytes};
-use lodestone_model::AppId;
 use tokio::select;
 
 use super::{READ_BYTES, Reader, answer_frame, at_once, carry_out, is_passing, send};
 use crate::connection::pace::Pace;
 use crate::connection::socket::Socket;
 use crate::connection::{CloseReason, Hold};
-use crate::handler::{self, Answer};
+use crate::handler::{self, Answer, Upload};
 use crate::metrics::stopwatch::Stopwatch;
 use crate::service::body::{PooledBody, memory_bytes};
 use crate::service::lanes::Kind;
+use crate::service::pool::Reserved;
 use crate::service::uploads::Incoming;
 
 /// So many bytes of an upload, or all, have come before memory is reserved for the rest. A client
@@ -69,7 +69,7 @@ impl Reader {
             }
         }
         let bytes = (memory_bytes(length) + meta_bytes) as u64;
-        let Some(incoming) = self.upload_room(upload.app(), bytes).await else {
+        let Some((incoming, reply)) = self.upload_room(&upload, bytes).await else {
             let answer = handler::upload_without_room(&self.call, &upload);
             drop((upload, std::mem::take(&mut hold.memory)));
             self.pace = None;
@@ -101,18 +101,29 @@ impl Reader {
             })
             .await;
             service.metrics.push_seconds.observe(stopwatch.seconds());
-            hold.memory.clear();
+            hold.memory = Vec::from_iter(reply);
             let answer = answer.and_then(|answer| answer_frame(request_id, answer));
             send(&outbound, answer, hold);
         });
         Ok(())
     }
 
-    /// Waits for the memory of an upload. A long list of segments has memory of its own, for which
-    /// others may wait too: `None` if they do and that takes too long.
-    async fn upload_room(&mut self, app: &AppId, bytes: u64) -> Option<Incoming> {
+    /// Waits for the memory of an upload, after that of a long answer. A long list of segments has
+    /// memory of its own, for which others may wait too: `None` if they do and that takes too long.
+    async fn upload_room(
+        &mut self,
+        upload: &Upload,
+        bytes: u64,
+    ) -> Option<(Incoming, Option<Reserved>)> {
         let uploads = &self.call.service.uploads;
-        let room = self.socket.wait(uploads.reserve(app, &self.uploads, bytes));
+        let room = self.socket.wait(async {
+            let reply = match upload.answer_memory() {
+                Some(bytes) => Some(self.replies.reserve(bytes).await),
+                None => None,
+            };
+            let incoming = uploads.reserve(upload.app(), &self.uploads, bytes);
+            (incoming.await, reply)
+        });
         let Some(pace) = &mut self.pace else {
             return Some(room.await);
         };
@@ -121,7 +132,7 @@ impl Reader {
         loop {
             select! {
                 biased;
-                incoming = &mut room => return Some(incoming),
+                room = &mut room => return Some(room),
                 () = pace.over() => {}
             }
             if pace.is_hurried() {
