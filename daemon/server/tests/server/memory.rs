@@ -2,17 +2,25 @@
 //! Memory that clients can make the daemon take with requests: all of it is in its budget, but for
 //! a little for each connection.
 
-use std::io::Write;
+use std::io::{self, IoSlice, Write};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
+use bytes::{BufMut, Bytes};
 use lodestone_model::{AppId, Code, ReduceId};
+use lodestone_server::connection;
 use lodestone_server::connection::pace::WINDOW;
+use lodestone_server::connection::socket::Socket;
+use lodestone_server::connection::table::ConnectionTable;
+use lodestone_store::{Environment, Part};
 use lodestone_wire::extension::fetch::SegmentLayout;
 use lodestone_wire::spark::originals::OpenBlocks;
 use lodestone_wire::{Frame, Message};
+use tokio::sync::watch;
 
 use crate::support::client::{ALL_MAPS, app, batch, key};
+use crate::support::inside::Inside;
 use crate::support::{Client, Daemon};
 
 const MIB: u64 = 1 << 20;
@@ -122,4 +130,72 @@ fn a_request_with_too_many_names_is_refused_before_they_become_values() {
     assert!(refused.iter().all(is_early), "{refused:?}");
     let taken = daemon.peak_bytes().saturating_sub(before);
     assert!(taken < 32 * MIB, "{taken} bytes");
+}
+
+/// A client that sends a request in parts, and ends when one byte of it is missing.
+#[derive(Debug)]
+struct Slow {
+    request: Bytes,
+    read: Mutex<Read>,
+}
+
+#[derive(Debug, Default)]
+struct Read {
+    bytes: usize,
+    /// How much the daemon would have read if it had been there.
+    most: usize,
+}
+
+impl Socket for Slow {
+    fn poll_readable(&self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_writable(&self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Pending
+    }
+
+    fn try_read(&self, into: &mut dyn BufMut) -> io::Result<usize> {
+        let mut read = self.read.lock().unwrap();
+        let room = into.chunk_mut().len();
+        read.most = read.most.max(read.bytes + room);
+        let rest = &self.request[read.bytes..self.request.len() - 1];
+        let count = room.min(rest.len()).min(10_000);
+        into.put_slice(&rest[..count]);
+        read.bytes += count;
+        Ok(count)
+    }
+
+    fn try_write(&self, _: &[IoSlice<'_>]) -> io::Result<usize> {
+        Err(io::ErrorKind::WouldBlock.into())
+    }
+
+    fn try_send(&self, _: &[Part]) -> io::Result<usize> {
+        Err(io::ErrorKind::WouldBlock.into())
+    }
+}
+
+/// Otherwise its buffer grows to twice its size when the last bytes are to come.
+#[tokio::test]
+async fn a_large_request_takes_no_more_than_the_memory_that_is_reserved_for_it() {
+    let daemon = Inside::start(Environment::os());
+    let frame = Frame::RpcRequest {
+        request_id: 1,
+        body: vec![0; 200_000].into(),
+    };
+    let client = Arc::new(Slow {
+        request: frame.to_bytes(),
+        read: Mutex::default(),
+    });
+    let place = ConnectionTable::new(1, false).enter(1).await.unwrap();
+    let (_sender, stop) = watch::channel(false);
+    let socket: Arc<dyn Socket> = client.clone();
+    let reason = connection::run(socket, place, &daemon.service, stop).await;
+    let all = client.request.len();
+    {
+        let read = client.read.lock().unwrap();
+        assert_eq!(read.bytes, all - 1, "{reason}");
+        assert!(read.most <= all, "{} bytes for {all}", read.most);
+    }
+    daemon.stop();
 }

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use bytes::BytesMut;
+use bytes::{BufMut, BytesMut};
 use lodestone_planted::{self as planted, Bug};
 use lodestone_wire::{Frame, FrameDecoder};
 use tokio::select;
@@ -56,8 +56,12 @@ impl Reader {
                 }
                 self.reserve_frame(frame_bytes as u64).await;
             }
-            let missing = frame_bytes.saturating_sub(self.buffer.len());
-            self.fill(missing.max(READ_BYTES)).await?;
+            // More would not fit into the memory of a large frame.
+            let room = match self.frame {
+                Some(_) => frame_bytes.saturating_sub(self.buffer.len()),
+                None => READ_BYTES,
+            };
+            self.fill(room).await?;
         }
     }
 
@@ -99,11 +103,11 @@ impl Reader {
         }
     }
 
-    /// Reads what is there into the buffer. Returns false if nothing is there. Nothing comes after
-    /// the client's end, which is an error.
+    /// Reads up to so many bytes that are there into the buffer. Returns false if nothing is there.
+    /// Nothing comes after the client's end, which is an error.
     fn try_fill(&mut self, room: usize, end: CloseReason) -> Result<bool, CloseReason> {
         self.buffer.reserve(room);
-        match self.socket.try_read(&mut self.buffer) {
+        match self.socket.try_read(&mut (&mut self.buffer).limit(room)) {
             Ok(0) => Err(end),
             Ok(read) => {
                 self.came(read);
