@@ -36,7 +36,11 @@ impl Reader {
         tokio::spawn(async move {
             // The memory of the frame, which is free when the request is carried out.
             let frame = std::mem::take(&mut hold.memory);
-            if let Some((app, bytes)) = handler::answer_memory(&call, &body) {
+            let needed = match answer_memory(&call, &body).await {
+                Ok(needed) => needed,
+                Err(reason) => return send(&outbound, Err(reason), hold),
+            };
+            if let Some((app, bytes)) = needed {
                 let longest = handler::answer_timeout(&body);
                 let room = socket.wait(answer_room(&call, app, &answers, bytes));
                 match timeout(longest, room).await {
@@ -112,6 +116,22 @@ fn send_in_room(
         .iter_mut()
         .for_each(|memory| memory.shrink_to(size));
     send(outbound, answer, hold);
+}
+
+/// Returns the application and the memory of an answer. What takes long to count is not counted on
+/// a thread that serves connections.
+async fn answer_memory(
+    call: &Call,
+    body: &Bytes,
+) -> Result<Option<(Option<AppId>, u64)>, CloseReason> {
+    if !handler::is_long_to_measure(body) {
+        return Ok(handler::answer_memory(call, body));
+    }
+    let (kind, asked) = (handler::kind(body), body.clone());
+    carry_out(call.clone(), kind, move |call| {
+        handler::answer_memory(call, &asked)
+    })
+    .await
 }
 
 /// Waits for the memory of an answer, first for its shares: a client that does not read waits for
