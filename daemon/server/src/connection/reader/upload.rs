@@ -29,7 +29,6 @@ impl Reader {
         body_bytes: u64,
     ) -> Result<(), CloseReason> {
         let stopwatch = Stopwatch::start();
-        let outbound = self.outbound.clone();
         // This is not above the limit of the frame decoder, which is far below any address space.
         let length = body_bytes as usize;
         let upload = match handler::admit_upload(&self.call, &meta, body_bytes) {
@@ -37,11 +36,7 @@ impl Reader {
             Err(answer) => {
                 drop(meta);
                 self.forget_frame();
-                self.pace = None;
-                self.discard(body_bytes).await?;
-                let hold = self.permit().await;
-                send(&outbound, answer_frame(request_id, answer), hold);
-                return Ok(());
+                return self.refuse(request_id, answer, body_bytes).await;
             }
         };
         // The list of segments is decoded, and takes as much.
@@ -72,10 +67,8 @@ impl Reader {
         let Some((incoming, reply)) = self.upload_room(&upload, bytes).await else {
             let answer = handler::upload_without_room(&self.call, &upload);
             drop((upload, std::mem::take(&mut hold.memory)));
-            self.pace = None;
-            self.discard(body_bytes).await?;
-            send(&outbound, answer_frame(request_id, answer), hold);
-            return Ok(());
+            self.frame = Some(hold);
+            return self.refuse(request_id, answer, body_bytes).await;
         };
         hold.memory = incoming.reserved;
         self.pace = Some(Pace::begin(incoming.hurry));
@@ -93,7 +86,7 @@ impl Reader {
             }
             Err(codes) => codes,
         };
-        let call = self.call.clone();
+        let (call, outbound) = (self.call.clone(), self.outbound.clone());
         tokio::spawn(async move {
             let service = Arc::clone(&call.service);
             let answer = carry_out(call, Kind::Push, move |call| {
@@ -140,6 +133,20 @@ impl Reader {
             }
             pace.begin_again();
         }
+    }
+
+    /// Answers an upload that is not merged, when its bytes have come.
+    async fn refuse(
+        &mut self,
+        request_id: i64,
+        answer: Answer,
+        body_bytes: u64,
+    ) -> Result<(), CloseReason> {
+        self.pace = None;
+        self.discard(body_bytes).await?;
+        let hold = self.permit().await;
+        send(&self.outbound, answer_frame(request_id, answer), hold);
+        Ok(())
     }
 
     /// Answers an upload that was merged at once.
