@@ -66,7 +66,7 @@ pub(super) struct Reader {
 const OWN_BYTES: u64 = 32 << 10;
 
 /// The longest answer to a push has about this size: one byte for each of its segments. So a
-/// connection has one of these, or four of the shortest that count. A client that takes no answers
+/// connection has one of these, or 63 of the shortest that count. A client that takes no answers
 /// waits for itself.
 const REPLY_BYTES: u64 = MAX_SEGMENTS as u64;
 

@@ -8,7 +8,6 @@ use lodestone_wire::extension::commit::CommitMap;
 use lodestone_wire::extension::push::{MAX_SEGMENTS, PushBatch, PushBatchReply};
 use lodestone_wire::spark::push::{BlockPushReturnCode, PushBlockStream, PushCode};
 
-use super::room::SMALL_ANSWER_BYTES;
 use super::{Call, commit, decode, generation};
 
 /// A batch of more segments is not taken on the thread that reads it: however short they are, each
@@ -39,7 +38,7 @@ impl Upload {
             Self::Batch(batch) => batch.segments.len() as u64,
             Self::Block(_) => 0,
         };
-        (bytes > SMALL_ANSWER_BYTES).then_some(bytes)
+        (bytes > SEGMENTS_AT_ONCE as u64).then_some(bytes)
     }
 }
 
@@ -84,13 +83,19 @@ pub(super) fn batch(
     before: &[Code],
 ) -> Result<PushBatchReply, Refusal> {
     let mut codes = take(call, batch, body)?;
+    settle(&mut codes, before);
+    let is_committed = batch.is_whole && are_taken(&codes) && commits(call, batch);
+    Ok(reply(call, body, codes, is_committed))
+}
+
+/// Keeps the codes of segments that were taken before: they are repetitions now, or were not looked
+/// at because the whole batch has to wait.
+fn settle(codes: &mut [Code], before: &[Code]) {
     for (code, &earlier) in codes.iter_mut().zip(before) {
-        if *code == Code::Duplicate {
+        if matches!(code, Code::Duplicate | Code::Overloaded) {
             *code = earlier;
         }
     }
-    let is_committed = batch.is_whole && are_taken(&codes) && commits(call, batch);
-    Ok(reply(call, body, codes, is_committed))
 }
 
 /// Takes a batch without waiting. An error has the codes of the segments that were taken: then
@@ -201,4 +206,21 @@ fn count_segment(call: &Call, code: Code) {
         _ => &metrics.merge_rejected_total,
     };
     counter.inc();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_merged_before_a_wait_is_not_refused_after_it() {
+        let before = [Code::Ok, Code::Duplicate, Code::Ok];
+        let mut waits_no_longer = [Code::Overloaded; 4];
+        settle(&mut waits_no_longer, &before);
+        let [taken @ .., rest] = waits_no_longer;
+        assert_eq!((taken, rest), (before, Code::Overloaded));
+        let mut again = [Code::Duplicate, Code::Duplicate, Code::TooLate, Code::Ok];
+        settle(&mut again, &before);
+        assert_eq!(again, [Code::Ok, Code::Duplicate, Code::TooLate, Code::Ok]);
+    }
 }

@@ -4,7 +4,7 @@
 
 use std::io::Write;
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use lodestone_model::{AppId, Code, Crc32c};
 use lodestone_server::connection::pace::WINDOW;
@@ -85,7 +85,9 @@ fn a_small_push_gets_other_memory_if_that_for_small_ones_is_used_up() {
     let began = Instant::now();
     let codes = daemon.connect().push(&key, 1, 2, &[(0, &[8; 40_000])]);
     assert_eq!(codes, [Code::Ok]);
-    assert!(began.elapsed() < WINDOW, "it has waited for the slow ones");
+    // The slow ones lose their connections after nearly 5 s.
+    let at_once = Duration::from_secs(3);
+    assert!(began.elapsed() < at_once, "it has waited for the slow ones");
     drop(crowd);
     daemon.stop();
 }

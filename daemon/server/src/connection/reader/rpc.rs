@@ -127,8 +127,9 @@ async fn answer_memory(
     if !handler::is_long_to_measure(body) {
         return Ok(handler::answer_memory(call, body));
     }
-    let (kind, asked) = (handler::kind(body), body.clone());
-    carry_out(call.clone(), kind, move |call| {
+    // A finalize does not stand in the line of pushes for this: only its work does.
+    let asked = body.clone();
+    carry_out(call.clone(), Kind::Question, move |call| {
         handler::answer_memory(call, &asked)
     })
     .await
