@@ -77,6 +77,7 @@ pub use merge::STEP_BYTES;
 pub use open::StoreConfig;
 pub use resource::Environment;
 pub use resource::clock::{Clock, OsClock};
+pub use resource::foreign_disks::FOREIGN_PLACES;
 pub use resource::incarnation::{Incarnation, OpenError};
 pub use resource::map_files::MAP_FILES_MAX;
 pub use resource::pages::TAIL_PART_BYTES;
@@ -86,6 +87,7 @@ pub use resource::timed_mutex::Wait;
 pub use spark::chunks::MergedMeta;
 pub use spark::executors::LOCAL_DIRS_MAX;
 pub use spark::finalize::STATUS_BYTES;
+pub use spark::remove::NamedBlocks;
 pub use state::executors::{EXECUTORS_MAX, ExecutorInfo};
 pub use state::store::Store;
 

@@ -90,7 +90,7 @@ impl Store {
             resources: Resources {
                 trash: Trash::new(roots.len()),
                 write_calls: WriteCalls::new(roots.len()),
-                disks: Disks::new(roots, config.reserve),
+                disks: Disks::new(roots, environment.fs.as_ref(), config.reserve),
                 pages: Pages::new(Arc::clone(&budget), config.tail_part_bytes),
                 foreign_dirs: ForeignDirs::default(),
                 map_indexes: MapIndexes::default(),
@@ -192,7 +192,10 @@ impl Store {
         let applications = self.all_applications();
         let all = applications.iter().flat_map(|app| app.generations());
         self.discard(all.filter(|generation| generation.kind() == Kind::Merge));
-        self.empty_trash();
+        // Those of executors keep their files, and may hang.
+        for place in 0..usize::from(self.disk_count()) {
+            self.resources.trash.empty(place, &self.resources);
+        }
         writing(&self.applications).clear();
         locked(&self.locks).clear();
     }

@@ -30,6 +30,7 @@ const READ_BYTES: usize = 16 << 10;
 /// The longest stream id, and the bytes of a longer one that are echoed.
 const MAX_NAME_BYTES: usize = 256;
 
+mod blocks;
 mod frame;
 mod removal;
 mod rpc;

@@ -14,6 +14,7 @@ mod lease;
 mod measure;
 mod merged;
 mod originals;
+pub mod places;
 mod push;
 mod refuse;
 mod register;
@@ -43,7 +44,7 @@ use keys::{check_incarnation, generation};
 pub use push::Upload;
 use refuse::{count_refusal, fail, refuse, upload_refusal};
 pub use refuse::{malformed, upload_without_room, without_room, without_stream};
-pub use remove::{remove_some, removed};
+pub use remove::{blocks_by_place, removal, remove_some, removed};
 use room::answers_of_connection;
 pub use room::{
     SHARE_OF_ANSWERS, answer_memory, answer_timeout, is_long_to_measure, list_memory,
@@ -119,14 +120,15 @@ pub fn kind(body: &[u8]) -> Kind {
         | spark::fetch::FetchShuffleBlockChunks::ID => Kind::Question,
         spark::finalize::FinalizeShuffleMerge::ID => Kind::Push,
         // An abort punches holes into files.
-        ext::commit::AbortMap::ID | spark::remove::RemoveBlocks::ID => Kind::Removal,
+        ext::commit::AbortMap::ID => Kind::Abort,
+        spark::remove::RemoveBlocks::ID => Kind::Removal,
         spark::register::RegisterExecutor::ID => Kind::Registration,
         spark::originals::DiagnoseCorruption::ID => Kind::Diagnosis,
         _ => Kind::Control,
     }
 }
 
-/// Carries out an RPC.
+/// Carries out an RPC; not `RemoveBlocks`, whose parts need turns at their disks.
 pub fn rpc(call: &Call, body: &[u8]) -> Result<Answer, NoRoom> {
     use ext::remove as ext_remove;
     use ext::{commit as ext_commit, explain as ext_explain, fetch as ext_fetch};
@@ -158,7 +160,6 @@ pub fn rpc(call: &Call, body: &[u8]) -> Result<Answer, NoRoom> {
         spark::originals::FetchShuffleBlocks::ID => stream(call, body, originals::shuffle_blocks)?,
         spark::originals::OpenBlocks::ID => stream(call, body, originals::open_blocks)?,
         spark::originals::DiagnoseCorruption::ID => answered(call, body, originals::diagnose),
-        spark::remove::RemoveBlocks::ID => answered(call, body, remove::blocks),
         spark::SASL_TAG | spark::AUTH_TAG => Answer::Failure(
             "authentication is not supported by this version of Lodestone: set \
              spark.authenticate=false"

@@ -66,6 +66,13 @@ pub(super) fn of_names(message: OpenBlocks) -> Result<Source, Refusal> {
     source_for(message.app, message.exec_id, Items::Mixed(items))
 }
 
+/// The places of the disks on which the files of the map output are.
+pub(super) fn places(call: &Call, message: &DiagnoseCorruption) -> Vec<usize> {
+    let (app, exec, block) = (&message.app, &message.exec_id, &message.block);
+    let store = &call.service.store;
+    store.places_of_suspect(app, exec, block, &message.algorithm)
+}
+
 pub(super) fn diagnose(
     call: &Call,
     message: DiagnoseCorruption,

@@ -50,6 +50,11 @@ pub(super) fn executor(call: &Call, message: RegisterExecutor) -> Result<(), Ref
     Ok(())
 }
 
+/// The places of the disks on which the directories of the executor are.
+pub(super) fn places(call: &Call, message: &RegisterExecutor) -> Vec<usize> {
+    call.service.store.places_of_dirs(&message.local_dirs)
+}
+
 /// Memory for the directories, and for the answer that contains them.
 pub(super) fn local_dirs_memory(call: &Call, message: &GetLocalDirsForExecutors) -> u64 {
     let (store, most) = (&call.service.store, dirs_bytes_most(call));

@@ -2,12 +2,13 @@
 //! Remove: shuffles, applications, blocks of executors that are gone.
 
 use lodestone_model::{AppAttempt, GenerationId, Refusal, ShuffleKey};
+use lodestone_store::NamedBlocks;
 use lodestone_wire::Message;
 use lodestone_wire::extension::remove::EndApplication;
 use lodestone_wire::extension::status::Done;
 use lodestone_wire::spark::remove::{BlocksRemoved, RemoveBlocks, RemoveShuffleMerge};
 
-use super::{Answer, Call, fail};
+use super::{Answer, Call, decode, fail};
 
 /// The number that means whichever generation is current.
 const ALL_GENERATIONS: GenerationId = GenerationId(-1);
@@ -41,15 +42,26 @@ pub(super) fn application(call: &Call, message: EndApplication) -> Result<Done, 
     })
 }
 
-pub(super) fn blocks(call: &Call, message: RemoveBlocks) -> Result<BlocksRemoved, Refusal> {
+/// Decodes a request, unless it is refused.
+pub fn removal(call: &Call, body: &[u8]) -> Result<RemoveBlocks, Answer> {
+    decode(body).map_err(|refusal| fail(call, &refusal))
+}
+
+/// Returns the blocks on each disk. Asks no disk. An error is the answer.
+pub fn blocks_by_place(call: &Call, some: RemoveBlocks) -> Result<Vec<NamedBlocks>, Answer> {
+    let RemoveBlocks {
+        app,
+        exec_id,
+        block_ids,
+    } = some;
     let store = &call.service.store;
-    let count = store.remove_blocks(&message.app, &message.exec_id, &message.block_ids)?;
-    Ok(BlocksRemoved { count })
+    let by_place = store.blocks_by_place(&app, &exec_id, block_ids);
+    by_place.map_err(|refusal| fail(call, &refusal))
 }
 
 /// Removes some of the blocks of a request, and counts them. An error is the answer.
-pub fn remove_some(call: &Call, some: RemoveBlocks) -> Result<u32, Answer> {
-    let removed = blocks(call, some).map(|removed| removed.count);
+pub fn remove_some(call: &Call, some: &NamedBlocks) -> Result<u32, Answer> {
+    let removed = call.service.store.remove_blocks(some);
     removed.map_err(|refusal| fail(call, &refusal))
 }
 

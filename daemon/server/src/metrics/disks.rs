@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use lodestone_store::fs::{
-    Access, Dir, DirAccess, Entry, File, Fs, Kind, Lock, Open, Space, Version,
+    Access, Dir, DirAccess, Entry, File, Fs, Kind, Lock, Mounts, Open, Space, Version,
 };
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
@@ -139,6 +139,10 @@ impl Fs for MeasuredFs {
 
     fn dir_access(&self, path: &Path) -> io::Result<DirAccess> {
         self.fs.dir_access(path)
+    }
+
+    fn mounts(&self) -> Mounts {
+        self.fs.mounts()
     }
 
     fn space(&self, path: &Path) -> io::Result<Space> {

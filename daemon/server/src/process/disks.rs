@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A thread for each data directory: it asks how much room its disk has, and whether a disk that is
-//! out of use works again, and deletes what nobody needs any more. Another thread does that for the
-//! directories of executors. If a disk hangs, only its thread waits.
+//! out of use works again, and deletes what nobody needs any more. Each disk with directories of
+//! executors has a thread, too: it deletes there, and looks whether the directories exist. If a
+//! disk hangs, only its thread waits.
 
 use std::io;
 use std::sync::Arc;
@@ -24,28 +25,58 @@ pub(crate) struct DiskWatch {
 
 impl DiskWatch {
     pub(crate) fn start(service: &Arc<Service>) -> io::Result<Self> {
-        let executors = service.store.disk_count();
-        let start = |place: u16| {
-            let (stop, stopped) = mpsc::sync_channel(0);
-            let service = Arc::clone(service);
-            let look = move || {
-                while stopped.recv_timeout(LOOK_EVERY) == Err(RecvTimeoutError::Timeout) {
-                    service.store.look_after(place);
-                    if place == executors {
-                        forgotten(&service, service.store.forget_gone());
-                    }
-                }
-            };
-            thread::Builder::new()
-                .name(format!("disk-{place}"))
-                .spawn(look)?;
-            Ok(stop)
-        };
-        let stops: io::Result<Vec<_>> = (0..=executors).map(start).collect();
-        let mut stops = stops?;
-        stops.push(close_map_files(service)?);
+        let mut stops = vec![close_map_files(service)?];
+        let known = service.store.places_in_use();
+        for place in 0..known {
+            stops.push(look_after(service, place)?);
+        }
+        stops.push(watch_others(service, known)?);
         Ok(Self { _stops: stops })
     }
+}
+
+/// Starts a thread for each disk of executors that becomes known. Asks no disk. These threads end
+/// after this one.
+fn watch_others(service: &Arc<Service>, known: usize) -> io::Result<SyncSender<()>> {
+    let (stop, stopped) = mpsc::sync_channel(0);
+    let service = Arc::clone(service);
+    let watch = move || {
+        let mut stops = Vec::new();
+        while stopped.recv_timeout(LOOK_EVERY) == Err(RecvTimeoutError::Timeout) {
+            let others = known + stops.len()..service.store.places_in_use();
+            for place in others {
+                match look_after(&service, place) {
+                    Ok(stop) => stops.push(stop),
+                    Err(error) => {
+                        tracing::error!(%error, "no thread for a disk of executors: trying again");
+                        break;
+                    }
+                }
+            }
+        }
+    };
+    thread::Builder::new()
+        .name("other-disks".to_owned())
+        .spawn(watch)?;
+    Ok(stop)
+}
+
+/// Starts the thread of a place, which ends when the returned value is dropped.
+fn look_after(service: &Arc<Service>, place: usize) -> io::Result<SyncSender<()>> {
+    let (stop, stopped) = mpsc::sync_channel(0);
+    let service = Arc::clone(service);
+    let look = move || {
+        while stopped.recv_timeout(LOOK_EVERY) == Err(RecvTimeoutError::Timeout) {
+            service.store.look_after(place);
+            if place >= usize::from(service.store.disk_count()) {
+                forgotten(&service, service.store.forget_gone_at(place));
+            }
+        }
+    };
+    thread::Builder::new()
+        .name(format!("disk-{place}"))
+        .spawn(look)?;
+    Ok(stop)
 }
 
 /// Closes map outputs that stay open. A thread of its own: the space of removed files must not stay

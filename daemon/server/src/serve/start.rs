@@ -25,7 +25,7 @@ use crate::process::log::Log;
 use crate::process::memory::{self, Kernel};
 use crate::process::shutdown::{self, Stop};
 use crate::serve::{self, Admission};
-use crate::service::lanes::{Lanes, READS};
+use crate::service::lanes::{FOREIGN_READS, Lanes, READS};
 use crate::service::{MemorySplit, Service};
 
 /// Descriptors for other things than connections: listeners, locks, files that are open for
@@ -33,7 +33,8 @@ use crate::service::{MemorySplit, Service};
 const OTHER_FILES: usize = 512;
 
 /// These, map outputs that stay open, and blocks that are sent together.
-const SPARE_FILES: u64 = (OTHER_FILES + MAP_FILES_MAX + READS * GATHERED_CHUNKS) as u64;
+const SPARE_FILES: u64 =
+    (OTHER_FILES + MAP_FILES_MAX + (READS + FOREIGN_READS) * GATHERED_CHUNKS) as u64;
 
 /// Exit code of a failure. Wrong usage of the command line is 2, clap's.
 const FAILED: u8 = 1;

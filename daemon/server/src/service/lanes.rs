@@ -7,6 +7,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use lodestone_planted::{self as planted, Bug};
+use lodestone_store::FOREIGN_PLACES;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::{JoinError, spawn, spawn_blocking};
 
@@ -17,27 +18,37 @@ const CONTROLS: usize = 8;
 /// streams of merged data.
 const QUESTIONS: usize = 16;
 
-/// Pushes, and the finalize of Spark's own push. At most half of these threads write to one disk or
-/// wait to (`Flow` of the store).
-const PUSHES: usize = 64;
+/// Pushes, and the finalize of Spark's own push. At most a third of these threads write to one disk
+/// or wait to, and another third look for files on one disk of executors or wait to (`Flow` of the
+/// store).
+const PUSHES: usize = 96;
 
-/// Removals of blocks and of aborted attempts.
+/// Aborts of map attempts, which punch holes into files.
+const ABORTS: usize = 8;
+
+/// Removals of blocks of executors. A disk has at most half of these threads.
 const REMOVALS: usize = 8;
 
 /// Commands of operators, which write data out and look at directories.
 const OPERATORS: usize = 4;
 
-/// Registrations of executors: these look at the directories that they name.
-const REGISTRATIONS: usize = 4;
+/// Registrations of executors: these look at the directories that they name. A disk has at most
+/// half of these threads.
+const REGISTRATIONS: usize = 8;
 
-/// Searches for the cause of damaged blocks of Spark's own: each reads a whole block.
-const DIAGNOSES: usize = 2;
+/// Searches for the cause of damaged blocks of Spark's own: each reads a whole block. A disk has at
+/// most half of these threads.
+const DIAGNOSES: usize = 4;
 
 /// Chunks in memory that another thread held up when their connection looked for them.
 const CHUNKS: usize = 16;
 
-/// Chunks on disks on their way into sockets. All disks share these, and each has at least one.
+/// Chunks on disks on their way into sockets. The data directories share these, and each has at
+/// least one.
 pub const READS: usize = 48;
+
+/// The same for files of executors. One of their disks has at most half of these threads.
+pub const FOREIGN_READS: usize = 2 * READS_OF_DISK;
 
 /// The most for one disk: more reads at a time make no disk faster.
 pub const READS_OF_DISK: usize = 24;
@@ -54,7 +65,9 @@ pub enum Kind {
     Question,
     /// Adds data, or ends that.
     Push,
-    /// Removes data.
+    /// Takes an attempt back.
+    Abort,
+    /// Removes blocks of executors.
     Removal,
     /// Serves an operator.
     Operator,
@@ -126,13 +139,31 @@ pub struct Lanes {
     control: Lane,
     questions: Lane,
     pushes: Lane,
-    removals: Lane,
+    aborts: Lane,
+    removals: SharedLane,
     operators: Lane,
-    registrations: Lane,
-    diagnoses: Lane,
+    registrations: SharedLane,
+    diagnoses: SharedLane,
     chunks: Lane,
-    /// By data directory; the last one is for files of Spark's executors.
+    /// By data directory.
     reads: Vec<Lane>,
+    foreign_reads: SharedLane,
+}
+
+/// A lane of the disks of Spark's executors, of which one disk has at most half. Two that hang take
+/// all of it.
+#[derive(Debug)]
+struct SharedLane {
+    all: Lane,
+    /// By the place of the disk, after those of the data directories.
+    each: Vec<Lane>,
+}
+
+/// The turns of one call, until they are dropped. Most calls need one.
+#[derive(Debug)]
+enum Turns {
+    One { _turn: Turn },
+    Several { _turns: Vec<Turn> },
 }
 
 impl Lane {
@@ -152,6 +183,17 @@ impl Lane {
     }
 }
 
+impl SharedLane {
+    fn new(threads: usize) -> Self {
+        let share = || Lane::new(threads.div_ceil(2));
+        let shares = std::iter::repeat_with(share);
+        Self {
+            all: Lane::new(threads),
+            each: shares.take(FOREIGN_PLACES).collect(),
+        }
+    }
+}
+
 impl Lanes {
     /// Lanes of a store with this many data directories.
     pub fn new(disks: usize, threads: Threads) -> Self {
@@ -160,21 +202,24 @@ impl Lanes {
             control: Lane::new(CONTROLS),
             questions: Lane::new(QUESTIONS),
             pushes: Lane::new(PUSHES),
-            removals: Lane::new(REMOVALS),
+            aborts: Lane::new(ABORTS),
+            removals: SharedLane::new(REMOVALS),
             operators: Lane::new(OPERATORS),
-            registrations: Lane::new(REGISTRATIONS),
-            diagnoses: Lane::new(DIAGNOSES),
+            registrations: SharedLane::new(REGISTRATIONS),
+            diagnoses: SharedLane::new(DIAGNOSES),
             chunks: Lane::new(CHUNKS),
-            reads: (0..=disks)
+            reads: (0..disks)
                 .map(|_| Lane::new(reads_of_each(disks)))
                 .collect(),
+            foreign_reads: SharedLane::new(FOREIGN_READS),
         }
     }
 
     /// Threads that all lanes have together, at most.
     pub fn threads(disks: usize) -> usize {
-        let calls = CONTROLS + QUESTIONS + PUSHES + REMOVALS + REGISTRATIONS + DIAGNOSES;
-        calls + OPERATORS + CHUNKS + (disks + 1) * reads_of_each(disks) + OTHERS
+        let calls = CONTROLS + QUESTIONS + PUSHES + ABORTS + REMOVALS + REGISTRATIONS + DIAGNOSES;
+        let reads = disks * reads_of_each(disks) + FOREIGN_READS;
+        calls + OPERATORS + CHUNKS + reads + OTHERS
     }
 
     /// Carries out a call on one of the threads of its kind. The thread keeps its place in the lane
@@ -184,18 +229,28 @@ impl Lanes {
         kind: Kind,
         call: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, JoinError> {
-        let lane = match kind {
-            Kind::Control => &self.control,
-            Kind::Question => &self.questions,
-            Kind::Push => &self.pushes,
-            Kind::Removal => &self.removals,
-            Kind::Operator => &self.operators,
-            Kind::Registration => &self.registrations,
-            Kind::Diagnosis => &self.diagnoses,
+        self.run_at(kind, &[], call).await
+    }
+
+    /// Carries out a call like `run`, with files of executors at these places.
+    pub async fn run_at<T: Send + 'static>(
+        &self,
+        kind: Kind,
+        places: &[usize],
+        call: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, JoinError> {
+        let turns = match kind {
+            Kind::Control => of_one(&self.control).await,
+            Kind::Question => of_one(&self.questions).await,
+            Kind::Push => of_one(&self.pushes).await,
+            Kind::Abort => of_one(&self.aborts).await,
+            Kind::Operator => of_one(&self.operators).await,
+            Kind::Removal => self.at(places, &self.removals).await,
+            Kind::Registration => self.at(places, &self.registrations).await,
+            Kind::Diagnosis => self.at(places, &self.diagnoses).await,
         };
-        let turn = lane.turn().await;
         let call = move || {
-            let _turn = turn;
+            let _turns = turns;
             call()
         };
         let kind = match kind {
@@ -219,37 +274,61 @@ impl Lanes {
         self.threads.carry_out(Work::Read(places), send).await
     }
 
-    /// Waits for a turn at each of these places; without one, for a turn to send from memory. Holds
-    /// no turn of a place while it waits for another one, which may hang.
-    async fn reading(&self, places: &[usize]) -> Vec<Turn> {
-        let lanes: Vec<_> = places
-            .iter()
-            .filter_map(|place| self.reads.get(*place))
-            .collect();
-        if lanes.is_empty() {
-            return vec![self.chunks.turn().await];
+    /// Waits for a turn at each of these places; without one, for a turn to send from memory.
+    async fn reading(&self, places: &[usize]) -> Turns {
+        if places.is_empty() {
+            return of_one(&self.chunks).await;
         }
+        let is_foreign = places.iter().any(|place| *place >= self.reads.len());
+        self.turns(places, &self.foreign_reads, is_foreign).await
+    }
+
+    /// Waits for a turn in a lane, and in the shares of these places.
+    async fn at(&self, places: &[usize], lane: &SharedLane) -> Turns {
+        self.turns(places, lane, true).await
+    }
+
+    /// Waits for a turn at each of these places, and maybe for one of the whole lane. Holds none
+    /// while it waits for another one, whose calls may hang.
+    async fn turns(&self, places: &[usize], lane: &SharedLane, of_all: bool) -> Turns {
         let mut waited: Option<(usize, Turn)> = None;
         loop {
-            let mut turns = Vec::with_capacity(lanes.len());
+            let mut turns = Vec::with_capacity(places.len() + 1);
             let mut busy = None;
-            for (at, lane) in lanes.iter().enumerate() {
+            for at in 0..places.len() + usize::from(of_all) {
+                let needed = match places.get(at) {
+                    Some(place) => self.share(*place, lane),
+                    None => &lane.all,
+                };
                 let has_turn = waited.take_if(|(place, _)| *place == at);
-                match has_turn.map(|(_, turn)| turn).or_else(|| lane.try_turn()) {
+                match has_turn.map(|(_, turn)| turn).or_else(|| needed.try_turn()) {
                     Some(turn) => turns.push(turn),
                     None => {
-                        busy = Some((at, lane));
+                        busy = Some((at, needed));
                         break;
                     }
                 }
             }
-            let Some((at, lane)) = busy else {
-                return turns;
+            let Some((at, needed)) = busy else {
+                return Turns::Several { _turns: turns };
             };
             drop((turns, waited.take()));
-            waited = Some((at, lane.turn().await));
+            waited = Some((at, needed.turn().await));
         }
     }
+
+    fn share<'a>(&'a self, place: usize, lane: &'a SharedLane) -> &'a Lane {
+        let foreign = || lane.each.get(place - self.reads.len());
+        match self.reads.get(place).or_else(foreign) {
+            Some(share) => share,
+            None => unreachable!("there is no place {place}"),
+        }
+    }
+}
+
+async fn of_one(lane: &Lane) -> Turns {
+    let _turn = lane.turn().await;
+    Turns::One { _turn }
 }
 
 fn reads_of_each(disks: usize) -> usize {
@@ -257,61 +336,4 @@ fn reads_of_each(disks: usize) -> usize {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::time::Duration;
-
-    use tokio::task::JoinSet;
-    use tokio::time::timeout;
-
-    use super::*;
-
-    #[test]
-    fn calls_that_fill_their_lane_leave_threads_for_all_others() {
-        for disks in [1, 2, 12, 1024] {
-            let lanes = Lanes::new(disks, Threads::OfRuntime);
-            let all = [
-                &lanes.control,
-                &lanes.questions,
-                &lanes.pushes,
-                &lanes.removals,
-                &lanes.operators,
-                &lanes.registrations,
-                &lanes.diagnoses,
-                &lanes.chunks,
-            ];
-            let of = |lane: &Lane| lane.0.available_permits();
-            let calls: usize = all.into_iter().map(of).sum();
-            let reads: usize = lanes.reads.iter().map(of).sum();
-            assert_eq!(lanes.reads.len(), disks + 1);
-            assert!(lanes.reads.iter().all(|lane| of(lane) > 0));
-            assert_eq!(
-                calls + reads + OTHERS,
-                Lanes::threads(disks),
-                "{disks} disks"
-            );
-        }
-    }
-
-    #[tokio::test]
-    async fn who_waits_for_a_place_that_hangs_holds_no_turn_of_another_one() {
-        let lanes = Lanes::new(2, Threads::OfRuntime);
-        let mut hanging = Vec::new();
-        for _ in 0..reads_of_each(2) {
-            hanging.extend(lanes.reading(&[1]).await);
-        }
-        let lanes = Arc::new(lanes);
-        let mut waiting = JoinSet::new();
-        for _ in 0..50 {
-            let lanes = Arc::clone(&lanes);
-            waiting.spawn(async move { lanes.reading(&[0, 1, 2]).await.len() });
-        }
-        // The runtime has one thread: all of them wait by now.
-        tokio::task::yield_now().await;
-        for _ in 0..reads_of_each(2) {
-            let healthy = lanes.reading(&[0]);
-            hanging.extend(timeout(Duration::from_secs(20), healthy).await.unwrap());
-        }
-        hanging.clear();
-        assert_eq!(waiting.join_all().await, [3; 50]);
-    }
-}
+mod tests;

@@ -14,6 +14,7 @@ use crate::metrics::disks::MeasuredFs;
 use crate::streams::unreadable::Unreadable;
 use body::BodyPool;
 use lanes::{Lanes, Threads};
+use pool::Pool;
 use reports::Reports;
 use shared_pool::SharedPool;
 use uploads::Uploads;
@@ -40,6 +41,9 @@ const REPORT_64THS: u64 = 1;
 /// This part of the memory for uploads stays at hand when there are none, up to a limit.
 const KEPT_PART: u64 = 8;
 const MAX_KEPT_BYTES: u64 = 64 << 20;
+
+/// Names of blocks that wait for a disk which does not remove them: some hundred thousand.
+const REMOVAL_BYTES: u64 = 16 << 20;
 
 /// How the memory budget is shared out.
 #[derive(Debug, Clone, Copy)]
@@ -91,6 +95,8 @@ pub struct Service {
     pub lists: SharedPool,
     /// Threads for calls of the store.
     pub lanes: Lanes,
+    /// Memory for names of blocks that wait for a disk, after their request was answered.
+    pub removals: Pool,
     /// Blocks that a disk did not give.
     pub unreadable: Unreadable,
     /// The reports of drivers.
@@ -135,6 +141,7 @@ impl Service {
         let first_stream = store.process_number().cast_signed() & 0x00ff_ffff_ffff_0000;
         Arc::new(Self {
             lanes: Lanes::new(usize::from(store.disk_count()), threads),
+            removals: Pool::new(REMOVAL_BYTES),
             store,
             uploads: Uploads::new(
                 split.upload_bytes - kept_bytes,

@@ -44,13 +44,6 @@ impl Job {
         })
     }
 
-    /// True for what is in files that executors read too: also the chunks of a partition of Spark's
-    /// own push, which are written when it is finalized.
-    fn is_in_foreign_file(&self) -> bool {
-        let item = self.listed.source.items.get(self.index);
-        item.is_some_and(|item| !matches!(*item, StreamItem::Segments { .. }))
-    }
-
     /// True for a block that Spark's own client requests, and cannot read elsewhere.
     pub(crate) fn is_sparks_own(&self) -> bool {
         let item = self.listed.source.items.get(self.index);
@@ -62,14 +55,12 @@ impl Job {
 
     /// Opens the item, if its bytes are in memory or at one of these places.
     pub fn open_at(&self, wait: Wait, places: &[usize], store: &Store) -> Opened {
-        let foreign = usize::from(store.disk_count());
-        if wait == Wait::Never && self.is_in_foreign_file() && !places.contains(&foreign) {
-            return Opened::Elsewhere(vec![foreign]);
-        }
         let found = self.find(wait, store);
-        let needed = found
-            .as_ref()
-            .map_or_else(|_| Vec::new(), |found| found.places(store));
+        let needed = match &found {
+            Ok(Found::Merged(chunk)) => chunk.places(),
+            Ok(Found::Foreign(places)) => places.clone(),
+            Err(_) => Vec::new(),
+        };
         if !needed.iter().all(|place| places.contains(place)) {
             return Opened::Elsewhere(needed);
         }
@@ -108,7 +99,14 @@ impl Job {
             }) => store
                 .find_chunk(wait, &key(*shuffle, *generation), *reduce, *chunk)
                 .map(Found::Merged),
-            Some(StreamItem::Original { .. } | StreamItem::Rdd { .. }) => Ok(Found::Foreign),
+            Some(StreamItem::Original { shuffle, map, .. }) => {
+                let places = store.places_of_original(app, &source.exec, *shuffle, *map);
+                Ok(Found::Foreign(places))
+            }
+            Some(StreamItem::Rdd { rdd, split }) => {
+                let places = store.places_of_rdd_block(app, &source.exec, *rdd, *split);
+                Ok(Found::Foreign(places))
+            }
             None => Err(Code::Malformed.because(format!("no chunk {} in the stream", self.index))),
         }
     }
@@ -120,17 +118,17 @@ impl Job {
         match (found, self.listed.source.items.get(self.index).as_deref()) {
             (Found::Merged(chunk), _) => chunk.open(wait, store),
             (
-                Found::Foreign,
+                Found::Foreign(_),
                 Some(StreamItem::Original {
                     shuffle,
                     map,
                     reduces,
                 }),
             ) => store.original_blocks(app, exec, *shuffle, *map, reduces.clone()),
-            (Found::Foreign, Some(StreamItem::Rdd { rdd, split })) => {
+            (Found::Foreign(_), Some(StreamItem::Rdd { rdd, split })) => {
                 store.rdd_block(app, exec, *rdd, *split)
             }
-            (Found::Foreign, _) => Err(Code::Internal.because("no block of an executor")),
+            (Found::Foreign(_), _) => Err(Code::Internal.because("no block of an executor")),
         }
     }
 }
@@ -150,16 +148,6 @@ pub enum Opened {
 enum Found {
     /// In the store's memory or files.
     Merged(FoundChunk),
-    /// In a file of an executor, which is not looked for yet.
-    Foreign,
-}
-
-impl Found {
-    /// Returns the places that must be read from, in ascending order: see [`FoundChunk::places`].
-    fn places(&self, store: &Store) -> Vec<usize> {
-        match self {
-            Self::Merged(chunk) => chunk.places(store),
-            Self::Foreign => vec![usize::from(store.disk_count())],
-        }
-    }
+    /// In files of an executor, which are not looked for yet, on the disks at these places.
+    Foreign(Vec<usize>),
 }

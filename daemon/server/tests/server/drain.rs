@@ -187,6 +187,8 @@ fn a_merged_shuffle_is_no_reason_to_stay_and_an_executor_that_is_served_is() {
         "{error}"
     );
     drop(local);
+    // The daemon looks every second.
+    let drain = [&["drain", "--timeout", "30s"], &service[..]].concat();
     let (code, out, error) = run_any(&drain);
     assert_eq!(code, Some(0), "{error}");
     assert!(out.contains("drained"), "{out}");

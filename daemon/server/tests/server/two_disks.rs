@@ -43,7 +43,7 @@ fn hang(folder: &Path, reduces: impl Iterator<Item = u32>) {
     }
 }
 
-fn quickly<T>(what: &str, act: impl FnOnce() -> T) -> T {
+pub(crate) fn quickly<T>(what: &str, act: impl FnOnce() -> T) -> T {
     let began = Instant::now();
     let done = act();
     let took = began.elapsed();

@@ -79,7 +79,7 @@ impl Delays for SlowThreads {
             (_, None) => false,
             (Work::Read(places), Some(place)) => places.contains(&place),
             (Work::Call(Kind::Push), _) => dice.chance(50) && held.load(Relaxed) < HELD_PUSHES,
-            (Work::Call(Kind::Removal | Kind::Registration | Kind::Diagnosis), _) => {
+            (Work::Call(Kind::Abort | Kind::Removal | Kind::Registration | Kind::Diagnosis), _) => {
                 dice.chance(50)
             }
             (Work::Call(_), _) => false,

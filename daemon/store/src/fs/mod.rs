@@ -5,6 +5,7 @@
 mod below;
 #[cfg(any(test, feature = "fake"))]
 pub mod fake;
+mod mounts;
 mod os;
 
 use std::ffi::OsString;
@@ -14,6 +15,7 @@ use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+pub use mounts::Mounts;
 pub use os::OsFs;
 
 /// How to open a file.
@@ -180,6 +182,8 @@ pub trait Fs: Send + Sync + Debug {
     /// Returns the users who may change a directory. A link is not followed: it is nobody's
     /// directory.
     fn dir_access(&self, path: &Path) -> io::Result<DirAccess>;
+    /// Returns the mounts, by which paths are assigned to disks. Asks no disk.
+    fn mounts(&self) -> Mounts;
     /// Room on the filesystem of `path`.
     fn space(&self, path: &Path) -> io::Result<Space>;
     /// Locks a file, created if missing; `None` if another process holds the lock.

@@ -12,7 +12,7 @@ use rustix::fs::{FallocateFlags, FlockOperation, OFlags, fallocate, flock, statv
 use rustix::process::geteuid;
 
 use super::below::OsDir;
-use super::{Access, Dir, DirAccess, Entry, File, Fs, Kind, Lock, Open, Space, Version};
+use super::{Access, Dir, DirAccess, Entry, File, Fs, Kind, Lock, Mounts, Open, Space, Version};
 
 /// The real thing.
 #[derive(Clone, Copy, Debug, Default)]
@@ -123,6 +123,11 @@ impl Fs for OsFs {
             is_own: stat.is_dir() && stat.uid() == geteuid().as_raw(),
             mode: stat.mode() & 0o7777,
         })
+    }
+
+    fn mounts(&self) -> Mounts {
+        // Without the table no disk is known.
+        Mounts::parse(&fs::read("/proc/self/mountinfo").unwrap_or_default())
     }
 
     fn space(&self, path: &Path) -> io::Result<Space> {

@@ -239,12 +239,12 @@ impl Store {
 
 impl FoundChunk {
     /// Returns the places of the bytes that are not in memory, in ascending order: data directories
-    /// by their number, and after those the directories of Spark's executors.
-    pub fn places(&self, store: &Store) -> Vec<usize> {
-        let resources = &store.resources;
+    /// by their number, and after those the disks of Spark's executors.
+    pub fn places(&self) -> Vec<usize> {
+        let (home, reduce) = (&self.generation.home, self.partition.reduce());
         let place = |source: &ByteSource| match source {
             ByteSource::Memory(_) => None,
-            ByteSource::File(range) => Some(self.generation.home.place(resources, range.file)),
+            ByteSource::File(range) => Some(home.place(range.file, reduce)),
         };
         let all: BTreeSet<usize> = self.sources.iter().filter_map(place).collect();
         all.into_iter().collect()

@@ -53,23 +53,41 @@ impl Store {
         })
     }
 
-    /// Ends applications that have no lease, and whose executors have no directory any more, and
-    /// returns them. Asks the disks of these directories.
-    pub fn forget_gone(&self) -> Vec<AppId> {
+    /// Looks at the directories of executors at this place only, whose disk may hang. Ends
+    /// applications that have no lease, and whose executors have had no directory for some time,
+    /// and returns them. Call every second, at each place.
+    pub fn forget_gone_at(&self, place: usize) -> Vec<AppId> {
         self.end_some(|app, application| {
-            let dirs = {
-                let state = locked(&application.state);
-                match state.lease_until_ms {
-                    Some(_) => return false,
-                    None => state.executors.all_dirs(),
-                }
+            let (here, registrations) = {
+                let executors = &locked(&application.state).executors;
+                (executors.own_at(place), executors.registrations)
             };
+            if here.is_empty() {
+                return false;
+            }
+            let mut dirs = here.iter().flat_map(|dirs| dirs.own_at(place));
+            let are_gone = dirs.all(|dir| self.resources.is_gone(dir));
             let unchanged = |state: &ApplicationState| {
-                state.lease_until_ms.is_none() && state.executors.all_dirs() == dirs
+                state.lease_until_ms.is_none() && state.executors.registrations == registrations
             };
-            dirs.iter().all(|dir| self.resources.is_gone(dir))
-                && self.forget(app, application, unchanged)
+            let are_forgotten = {
+                let state = &mut locked(&application.state);
+                // A look at other executors than these says nothing.
+                if state.executors.registrations == registrations {
+                    state.executors.looked(place, are_gone, self.now_ms());
+                }
+                unchanged(state) && state.executors.are_gone(self.now_ms())
+            };
+            are_forgotten && self.forget(app, application, unchanged)
         })
+    }
+
+    /// Looks at the directories of executors at all places: see [`Store::forget_gone_at`].
+    pub fn forget_gone(&self) -> Vec<AppId> {
+        let places = 0..self.places_in_use();
+        places
+            .flat_map(|place| self.forget_gone_at(place))
+            .collect()
     }
 
     fn end_some(&self, ended: impl Fn(&AppId, &Arc<Application>) -> bool) -> Vec<AppId> {

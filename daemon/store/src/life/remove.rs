@@ -136,7 +136,7 @@ impl Store {
 
     /// Deletes the files that nobody needs any more, at all places. Blocks as long as a disk hangs.
     pub fn empty_trash(&self) {
-        for place in 0..=usize::from(self.disk_count()) {
+        for place in 0..self.places_in_use() {
             self.resources.trash.empty(place, &self.resources);
         }
     }

@@ -24,7 +24,7 @@ use crate::index::segment::Segments;
 use crate::resource::Resources;
 use crate::resource::account::Account;
 use crate::resource::home::Home;
-use crate::resource::timed_mutex::{ShutdownDeadline, TimedGuard, TimedMutex, Wait};
+use crate::resource::timed_mutex::{LockWaits, ShutdownDeadline, TimedGuard, TimedMutex, Wait};
 use crate::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 /// Memory that a partition needs beside its segments, for the budget: the struct, its map entry,
@@ -208,9 +208,12 @@ impl Partition {
         self.inner.lock_if(wait)
     }
 
-    /// Locks like `lock`, but waits as long as the threads that write the partition need.
-    pub(super) fn wait(&self) -> Result<TimedGuard<'_, Inner>, Code> {
-        self.inner.wait()
+    /// Locks like `lock`, for a caller that cannot retry.
+    pub(super) fn lock_in_line(
+        &self,
+        lock_waits: &LockWaits,
+    ) -> Result<TimedGuard<'_, Inner>, Code> {
+        lock_waits.lock(&self.inner)
     }
 
     /// Locks like `lock`, but with the shared shutdown deadline.
@@ -260,8 +263,8 @@ impl Partition {
     }
 
     /// Takes no more appends. Returns true if there is anything in the partition.
-    pub(crate) fn freeze(&self) -> Result<bool, Code> {
-        let mut inner = self.wait()?;
+    pub(crate) fn freeze(&self, lock_waits: &LockWaits) -> Result<bool, Code> {
+        let mut inner = self.lock_in_line(lock_waits)?;
         if inner.phase == Phase::Open {
             inner.phase = Phase::Frozen;
             let before = inner.index_bytes();
@@ -277,7 +280,19 @@ impl Partition {
     /// Calls `read` with a partition that may be read. Holds its lock meanwhile: no disk work in
     /// `read`.
     pub(crate) fn view<T>(&self, wait: Wait, read: impl FnOnce(&View<'_>) -> T) -> Result<T, Code> {
-        let inner = self.lock_if(wait)?;
+        self.view_locked(&*self.lock_if(wait)?, read)
+    }
+
+    /// Calls `read` like `view`, for a caller that cannot retry.
+    pub(super) fn view_in_line<T>(
+        &self,
+        lock_waits: &LockWaits,
+        read: impl FnOnce(&View<'_>) -> T,
+    ) -> Result<T, Code> {
+        self.view_locked(&*self.lock_in_line(lock_waits)?, read)
+    }
+
+    fn view_locked<T>(&self, inner: &Inner, read: impl FnOnce(&View<'_>) -> T) -> Result<T, Code> {
         match inner.phase {
             Phase::Removed => Err(Code::UnknownShuffle),
             Phase::Open if !self.kind.commits() => Err(Code::NotFinalized),

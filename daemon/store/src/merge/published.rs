@@ -10,34 +10,35 @@
 use lodestone_model::{Code, ReduceId, ShuffleKey};
 
 use super::partition::Partition;
-use super::write_out::Writer;
-use crate::fs::write_all_at;
+use crate::fs::write_in_pieces;
 use crate::index::chunk::{cut, write_bitmap};
 use crate::index::segment::Segments;
 use crate::resource::Resources;
 use crate::resource::dirs::{HashedDirs, MergedFile};
 use crate::resource::disk::code_of;
 use crate::resource::foreign::ForeignPath;
-use crate::resource::timed_mutex::Wait;
+use crate::resource::timed_mutex::LockWaits;
 
 /// Freezes a partition and writes all of it to disk. After a failure the caller
-/// removes the partition with its files.
+/// removes the partition with its files: OVERLOADED if another thread has it for too long, whose
+/// disk may hang.
 pub(crate) fn publish(
     partition: &Partition,
     resources: &Resources,
     dirs: &HashedDirs,
     key: &ShuffleKey,
     reduce: ReduceId,
+    lock_waits: &LockWaits,
 ) -> Result<(), Code> {
     // Write before the freeze: if the write fails, an open partition keeps the segments that are on
     // disk already.
-    let written = partition.write_out(resources, Writer::Request);
-    if !partition.freeze()? {
+    let written = partition.write_out(resources, lock_waits);
+    if !partition.freeze(lock_waits)? {
         return written;
     }
     // A block may have arrived between the two.
-    partition.write_out(resources, Writer::Request)?;
-    let (index, meta) = partition.view(Wait::InTime, |view| describe(view.segments))??;
+    partition.write_out(resources, lock_waits)?;
+    let (index, meta) = partition.view_in_line(lock_waits, |view| describe(view.segments))??;
     let (index_path, meta_path) = paths(dirs, key, reduce);
     write_file(resources, &index_path, &index)?;
     write_file(resources, &meta_path, &meta)
@@ -65,9 +66,11 @@ fn describe(segments: &Segments) -> Result<(Vec<u8>, Vec<u8>), Code> {
 }
 
 fn write_file(resources: &Resources, path: &ForeignPath, content: &[u8]) -> Result<(), Code> {
-    // `.index` and `.meta` hash to other subdirectories than `.data`.
-    let file = resources.foreign().create(path);
-    let written = file.and_then(|file| write_all_at(file.as_ref(), &[content], 0));
+    let written = resources.turn_to_write(path).and_then(|writing| {
+        // `.index` and `.meta` hash to other subdirectories than `.data`, maybe on other disks.
+        let file = resources.foreign().create(path)?;
+        write_in_pieces(file.as_ref(), &[content], 0, || writing.got_on())
+    });
     written.map_err(|error| {
         tracing::warn!(%path, %error, "the description of a merged partition was not written");
         code_of(&error)

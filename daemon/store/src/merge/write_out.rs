@@ -17,8 +17,9 @@ use super::tail::Tail;
 use crate::resource::Resources;
 use crate::resource::disk::{DiskIndex, code_of};
 use crate::resource::file_path::FilePath;
+use crate::resource::flow::Writing;
 use crate::resource::home::{DataFile, Home};
-use crate::resource::timed_mutex::TimedGuard;
+use crate::resource::timed_mutex::{LockWaits, TimedGuard};
 
 /// Up to this size a partition is small.
 const SMALL_BYTES: u64 = 1024 * 1024;
@@ -29,6 +30,8 @@ pub(crate) enum Writer {
     /// Carries out a request, or the handover: any disk takes the bytes, and one in trouble is
     /// probed if it is time to.
     Request,
+    /// Carries out a finalize, which cannot be repeated: waits for its turn in line.
+    Finalize,
     /// Serves this place, and asks no other disk: one that hangs must not take it.
     Place(usize),
 }
@@ -61,10 +64,16 @@ pub(super) struct OwnFile {
 }
 
 impl Partition {
-    /// Writes out the tail and frees its memory. Waits for the partition's lock, and releases it
-    /// after each part: other threads append to a long tail meanwhile, and their segments stay.
-    pub(crate) fn write_out(&self, resources: &Resources, writer: Writer) -> Result<(), Code> {
-        self.write_out_locking(resources, writer, || self.wait())
+    /// Writes out the tail and frees its memory. Releases the partition's lock after each part:
+    /// other threads append to a long tail meanwhile, and their segments stay.
+    pub(crate) fn write_out(
+        &self,
+        resources: &Resources,
+        lock_waits: &LockWaits,
+    ) -> Result<(), Code> {
+        self.write_out_locking(resources, Writer::Finalize, || {
+            self.lock_in_line(lock_waits)
+        })
     }
 
     /// Writes out like `write_out`, unless another thread has the lock: its disk may hang. Ends
@@ -175,13 +184,14 @@ impl Partition {
         for _ in 0..self.home().tries(resources) {
             let file = self.next_file(resources, writer, inner, length)?;
             if let Writer::Place(place) = writer
-                && self.home().place(resources, file) != place
+                && self.home().write_place(resources, file) != place
             {
                 // The thread of that place writes it.
                 return Err(Code::Overloaded);
             }
             let slices = what.slices(&inner.tail);
-            match self.put(resources, file, inner.own_bytes(), &slices) {
+            let end = inner.own_bytes();
+            match self.put(resources, (writer, file), end, &slices) {
                 Ok(offset) => {
                     let range = FileRange {
                         file,
@@ -192,8 +202,11 @@ impl Partition {
                     return Ok(());
                 }
                 Err(error) => {
-                    inner.failed_writes += 1;
                     refusal = self.home().report(resources, file.disk(), &error);
+                    // A repeated push may find a turn: this write was not tried.
+                    if refusal != Code::Overloaded {
+                        inner.failed_writes += 1;
+                    }
                     let reduce = self.reduce();
                     tracing::warn!(%reduce, ?file, %refusal, %error, "a write failed");
                 }
@@ -210,15 +223,16 @@ impl Partition {
     fn put(
         &self,
         resources: &Resources,
-        file: DataFile,
+        (writer, file): (Writer, DataFile),
         end: u64,
         slices: &[&[u8]],
     ) -> io::Result<u64> {
+        let (home, reduce) = (self.home(), self.reduce());
         if let DataFile::Shared(disk) = file {
-            return self.home().write_shared(resources, disk, slices);
+            return home.write_shared(resources, disk, slices);
         }
-        self.home()
-            .append(resources, file, self.reduce(), end, slices)?;
+        let turn = turn(resources, writer, home.place(file, reduce))?;
+        home.append(resources, &turn, (file, reduce), end, slices)?;
         Ok(end)
     }
 
@@ -231,21 +245,21 @@ impl Partition {
         length: u64,
     ) -> Result<DataFile, Code> {
         let Home::Ours { num_maps, .. } = self.home() else {
-            self.check_reserve(resources)?;
+            self.check_reserve(resources, writer)?;
             return Ok(DataFile::Own(0));
         };
         let (disks, environment) = (&resources.disks, &resources.environment);
         if let Some(own) = inner.own
             && !disks.gives_way(own.disk, environment)
             && match writer {
-                Writer::Request => disks.check(own.disk, environment).is_ok(),
+                Writer::Request | Writer::Finalize => disks.check(own.disk, environment).is_ok(),
                 Writer::Place(_) => disks.is_well(own.disk, environment),
             }
         {
             return Ok(DataFile::Own(own.disk));
         }
         let disk = self.home().disk(self.reduce(), |spread| match writer {
-            Writer::Request => disks.pick(spread, environment),
+            Writer::Request | Writer::Finalize => disks.pick(spread, environment),
             Writer::Place(place) => disks.pick_at(place, spread, environment),
         })?;
         let bytes = inner.extents.bytes() + length;
@@ -262,13 +276,12 @@ impl Partition {
 
     /// Refuses a write to a disk of executors that has only the reserve left. What is known of the
     /// daemon's own disks says nothing of this one, so it is asked.
-    fn check_reserve(&self, resources: &Resources) -> Result<(), Code> {
+    fn check_reserve(&self, resources: &Resources, writer: Writer) -> Result<(), Code> {
         let FilePath::Foreign(path) = self.home().path(resources, DataFile::Own(0), self.reduce())
         else {
             return Ok(());
         };
-        let clock = resources.environment.clock.as_ref();
-        let asking = resources.disks.flow(None).begin(clock);
+        let asking = turn(resources, writer, path.place);
         let _asking = asking.map_err(|error| code_of(&error))?;
         // A disk that does not say how much it has is not judged.
         let space = resources.fs().space(&path.base).unwrap_or_default();
@@ -294,6 +307,18 @@ impl Partition {
     pub(super) fn leave_memory(&self, inner: &mut Inner) {
         inner.on_file = inner.segments.len();
         self.clear_tail(inner);
+    }
+}
+
+/// Waits for a turn to write at a place.
+fn turn(resources: &Resources, writer: Writer, place: usize) -> io::Result<Writing<'_>> {
+    let (flow, clock) = (
+        resources.disks.flow_at(place),
+        resources.environment.clock.as_ref(),
+    );
+    match writer {
+        Writer::Finalize => flow.begin_in_line(clock),
+        Writer::Request | Writer::Place(_) => flow.begin(clock),
     }
 }
 

@@ -2,14 +2,20 @@
 //! Spark's rule that spreads files over directories. Names and paths are an API: executors on this
 //! host compute the same paths and read the files themselves.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use lodestone_model::{ReduceId, ShuffleKey};
 
 use super::foreign::ForeignPath;
+use super::foreign_disks::DiskUse;
 use super::names::HeldNames;
 use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// How the names of the directories begin that a block manager makes (Spark's `DiskBlockManager`).
+/// If they are removed, so are the blocks of the executor.
+const OWN_PREFIX: &str = "blockmgr-";
 
 /// The number of the next [`HashedDirs`].
 static NUMBERS: AtomicU64 = AtomicU64::new(0);
@@ -42,6 +48,10 @@ pub(crate) struct SpreadDir {
     pub(crate) base: PathBuf,
     /// The directory below the base; empty if it is the base.
     pub(crate) below: PathBuf,
+    /// The place of its disk.
+    pub(crate) place: usize,
+    /// Keeps the place, if it is the disk's own.
+    pub(crate) used: Option<DiskUse>,
 }
 
 /// The three files of a merged partition.
@@ -104,17 +114,55 @@ impl HashedDirs {
         self.sub_dirs
     }
 
+    /// The places of the disks of these directories, each once.
+    pub(crate) fn places(&self) -> BTreeSet<usize> {
+        self.dirs.iter().map(|dir| dir.place).collect()
+    }
+
+    /// The directories at a place that are the executor's own.
+    pub(crate) fn own_at(&self, place: usize) -> impl Iterator<Item = &Path> {
+        let here = self.own().filter(move |dir| dir.place == place);
+        here.map(|dir| Path::new(&dir.name))
+    }
+
+    /// The places of these.
+    pub(crate) fn own_places(&self) -> impl Iterator<Item = usize> {
+        self.own().map(|dir| dir.place)
+    }
+
+    /// Directories that belong to the executor alone. Others among its directories may exist for
+    /// ever. If no name shows it, all count.
+    fn own(&self) -> impl Iterator<Item = &SpreadDir> {
+        let is_own = |dir: &&SpreadDir| {
+            let name = Path::new(&dir.name).file_name();
+            name.is_some_and(|name| name.as_encoded_bytes().starts_with(OWN_PREFIX.as_bytes()))
+        };
+        let all = !self.dirs.iter().any(|dir| is_own(&dir));
+        self.dirs.iter().filter(move |dir| all || is_own(dir))
+    }
+
+    /// The place of the disk of the file of this name.
+    pub(crate) fn place_of(&self, name: &str) -> usize {
+        self.dir_of(non_negative_hash(name)).place
+    }
+
+    fn dir_of(&self, hash: u32) -> &SpreadDir {
+        match self.dirs.get(hash as usize % self.dirs.len()) {
+            Some(dir) => dir,
+            None => unreachable!("there is at least one directory"),
+        }
+    }
+
     /// Where the file of this name is: `<dir>/<two hex digits>/<name>`.
     pub(crate) fn path(&self, name: &str) -> ForeignPath {
-        let hash = non_negative_hash(name) as usize;
-        let sub_dir = (hash / self.dirs.len()) % self.sub_dirs as usize;
+        let hash = non_negative_hash(name);
+        let sub_dir = (hash as usize / self.dirs.len()) % self.sub_dirs as usize;
         let file = PathBuf::from(format!("{sub_dir:02x}/{name}"));
-        match self.dirs.get(hash % self.dirs.len()) {
-            Some(dir) => ForeignPath {
-                base: dir.base.clone(),
-                below: dir.below.join(file),
-            },
-            None => unreachable!("there is at least one directory"),
+        let dir = self.dir_of(hash);
+        ForeignPath {
+            base: dir.base.clone(),
+            below: dir.below.join(file),
+            place: dir.place,
         }
     }
 
@@ -175,6 +223,8 @@ mod tests {
             name: name.into(),
             base: name.into(),
             below: PathBuf::new(),
+            place: name.len(),
+            used: None,
         };
         let dirs = HashedDirs::new(["/a", "/b", "/c"].map(dir).into(), 64);
         let path = dirs.path("hello world");

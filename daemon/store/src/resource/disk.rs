@@ -15,9 +15,10 @@ use std::path::{Path, PathBuf};
 use lodestone_model::Code;
 
 use super::flow::{Flow, Stalled};
+use super::foreign_disks::ForeignDisks;
 use super::reserve::Reserve;
 use super::{Environment, locked};
-use crate::fs::{Open, Space, write_all_at};
+use crate::fs::{Fs, Open, Space, write_all_at};
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
@@ -40,6 +41,8 @@ enum Health {
 #[derive(Debug)]
 struct Disk {
     root: PathBuf,
+    /// `None` if the table of mounts does not say it.
+    device: Option<u64>,
     /// False is a shortcut: the lock is only taken for a disk that had trouble.
     troubled: AtomicBool,
     health: Mutex<Health>,
@@ -56,8 +59,8 @@ struct Disk {
 #[derive(Debug)]
 pub(crate) struct Disks {
     disks: Vec<Disk>,
-    /// The directories that Spark's executors name, which may be on any disk.
-    others: Flow,
+    /// The disks behind the directories that Spark's executors name.
+    foreign: ForeignDisks,
     reserve: Reserve,
     /// The lack of room in directories of executors was logged.
     others_are_known_to_be_low: AtomicBool,
@@ -68,9 +71,14 @@ pub(crate) struct Disks {
 }
 
 impl Disks {
-    pub(crate) fn new(roots: Vec<PathBuf>, reserve: Reserve) -> Self {
+    /// The table of mounts says which roots share a disk with directories of executors. It knows
+    /// paths without links only.
+    pub(crate) fn new(roots: Vec<PathBuf>, fs: &dyn Fs, reserve: Reserve) -> Self {
         let count = roots.len();
-        let disk = |root| Disk {
+        let mounts = fs.mounts();
+        let without_links = |root: &PathBuf| fs.canonical(root).unwrap_or_else(|_| root.clone());
+        let disk = |root: PathBuf| Disk {
+            device: mounts.device_of(&without_links(&root)),
             root,
             troubled: false.into(),
             health: Mutex::new(Health::Well),
@@ -82,7 +90,7 @@ impl Disks {
         };
         Self {
             disks: roots.into_iter().map(disk).collect(),
-            others: Flow::new(count),
+            foreign: ForeignDisks::new(count),
             reserve,
             others_are_known_to_be_low: false.into(),
             steps: 0.into(),
@@ -104,11 +112,33 @@ impl Disks {
         self.disks.iter().map(|disk| disk.root.as_path())
     }
 
-    /// Returns the flow of a disk of ours, or with `None` that of the directories of Spark's
-    /// executors.
-    pub(crate) fn flow(&self, index: Option<DiskIndex>) -> &Flow {
-        let disk = index.and_then(|index| self.disks.get(usize::from(index)));
-        disk.map_or(&self.others, |disk| &disk.flow)
+    /// The disks behind the directories that Spark's executors name.
+    pub(crate) fn foreign(&self) -> &ForeignDisks {
+        &self.foreign
+    }
+
+    /// Returns the place of the directories of executors on a device: see [`ForeignDisks::number`].
+    pub(crate) fn foreign_place(&self, device: Option<u64>) -> usize {
+        self.len() + self.foreign.number(device)
+    }
+
+    /// Returns the flow of writes at a place. One disk has one flow, also if executors have
+    /// directories there: otherwise it could hold twice as many threads. Disks of which nothing is
+    /// known are never the same.
+    pub(crate) fn flow_at(&self, place: usize) -> &Flow {
+        if let Some(disk) = self.disks.get(place) {
+            return &disk.flow;
+        }
+        let number = place - self.len();
+        let device = self.foreign.device(number);
+        let is_the_same = |disk: &&Disk| device.is_some() && disk.device == device;
+        let ours = self.disks.iter().find(is_the_same);
+        ours.map_or(&self.foreign.flows(number).writes, |disk| &disk.flow)
+    }
+
+    /// Returns the flow of looks at the place of a disk of executors.
+    pub(crate) fn looks_at(&self, place: usize) -> &Flow {
+        &self.foreign.flows(place.saturating_sub(self.len())).looks
     }
 
     /// Ok if the disk takes writes; probes it if it is time to.
@@ -347,3 +377,6 @@ pub(crate) fn code_of(error: &io::Error) -> Code {
 
 /// The name of the probe file in a disk's directory.
 pub(crate) const PROBE_NAME: &str = "probe";
+
+#[cfg(test)]
+mod tests;

@@ -23,6 +23,10 @@ const WRITERS: usize = 32;
 /// The most threads that write to one disk. As many may wait.
 const WRITERS_PER_DISK: usize = 16;
 
+/// The most that wait for one disk and cannot retry. If it hangs, they and all others there must
+/// leave threads to other disks.
+const IN_LINE_MAX: usize = 16;
+
 /// How often a waiting thread checks whether the disk is stalled.
 const LOOK: Duration = Duration::from_millis(500);
 
@@ -32,9 +36,26 @@ pub(crate) struct Flow {
     writers: AtomicUsize,
     /// Time of the last progress, or of the beginning of a write while no other was under way.
     progress_ms: AtomicU64,
-    /// Threads that wait for a turn.
-    waiting: Mutex<usize>,
+    waiting: Mutex<Waiting>,
     ended: Condvar,
+}
+
+/// Threads that wait for a turn.
+#[derive(Debug, Default)]
+struct Waiting {
+    /// Those that may retry.
+    limited: usize,
+    /// Those that cannot. They take no place of the others.
+    in_line: usize,
+}
+
+impl Waiting {
+    fn count(&mut self, is_limited: bool) -> &mut usize {
+        match is_limited {
+            true => &mut self.limited,
+            false => &mut self.in_line,
+        }
+    }
 }
 
 /// A write that is under way.
@@ -51,7 +72,7 @@ impl Flow {
             writers_max: (WRITERS / disks.max(1)).clamp(1, WRITERS_PER_DISK),
             writers: 0.into(),
             progress_ms: 0.into(),
-            waiting: Mutex::new(0),
+            waiting: Mutex::default(),
             ended: Condvar::new(),
         }
     }
@@ -61,26 +82,49 @@ impl Flow {
             && clock.now_ms().saturating_sub(self.progress_ms.load(SeqCst)) >= STALL_MS
     }
 
+    /// True if no thread writes or waits.
+    pub(crate) fn is_idle(&self) -> bool {
+        let waiting = locked(&self.waiting);
+        waiting.limited + waiting.in_line + self.writers.load(SeqCst) == 0
+    }
+
     /// Waits for a turn, as long as the writes under way make progress. Fails at once if too many
     /// wait already: the caller may retry.
     pub(crate) fn begin<'a>(&'a self, clock: &'a dyn Clock) -> io::Result<Writing<'a>> {
+        self.begin_behind(true, clock)
+    }
+
+    /// Waits like `begin`, but not among its callers: for the few that cannot retry.
+    pub(crate) fn begin_in_line<'a>(&'a self, clock: &'a dyn Clock) -> io::Result<Writing<'a>> {
+        self.begin_behind(false, clock)
+    }
+
+    fn begin_behind<'a>(
+        &'a self,
+        is_limited: bool,
+        clock: &'a dyn Clock,
+    ) -> io::Result<Writing<'a>> {
+        let waiting_max = match is_limited {
+            true => self.writers_max,
+            false => IN_LINE_MAX,
+        };
         let mut waiting = locked(&self.waiting);
         let mut waits = false;
         loop {
             let outcome = match self.is_stalled(clock) {
                 true => Some(Err(io::Error::other(Stalled))),
                 false if self.writers.load(SeqCst) < self.writers_max => Some(Ok(())),
-                false if !waits && *waiting >= self.writers_max => {
+                false if !waits && *waiting.count(is_limited) >= waiting_max => {
                     return Err(ErrorKind::ResourceBusy.into());
                 }
                 false => None,
             };
             if let Some(outcome) = outcome {
-                *waiting -= usize::from(waits);
+                *waiting.count(is_limited) -= usize::from(waits);
                 outcome?;
                 break;
             }
-            *waiting += usize::from(!waits);
+            *waiting.count(is_limited) += usize::from(!waits);
             waits = true;
             let waited = self.ended.wait_timeout(waiting, LOOK);
             waiting = waited.unwrap_or_else(PoisonError::into_inner).0;
@@ -160,7 +204,7 @@ mod tests {
         thread::scope(|scope| {
             let (flow, clock) = (&flow, &clock);
             let second = scope.spawn(move || flow.begin(clock).map(drop).unwrap());
-            while *locked(&flow.waiting) == 0 {
+            while locked(&flow.waiting).limited == 0 {
                 thread::yield_now();
             }
             let refused = flow.begin(clock).unwrap_err();
@@ -168,8 +212,54 @@ mod tests {
             drop(first);
             second.join().unwrap();
         });
-        assert_eq!(*locked(&flow.waiting), 0);
+        assert_eq!(locked(&flow.waiting).limited, 0);
         drop(flow.begin(&clock).unwrap());
+    }
+
+    #[test]
+    fn those_that_wait_in_line_take_no_place_of_a_writer_that_may_be_refused() {
+        let clock = ManualClock::default();
+        let flow = Flow::new(WRITERS);
+        let first = flow.begin(&clock).unwrap();
+        thread::scope(|scope| {
+            let (flow, clock) = (&flow, &clock);
+            let in_line = scope.spawn(move || flow.begin_in_line(clock).map(drop));
+            while waiting(flow) == 0 {
+                thread::yield_now();
+            }
+            let limited = scope.spawn(move || flow.begin(clock).map(drop));
+            while waiting(flow) == 1 && !limited.is_finished() {
+                thread::yield_now();
+            }
+            drop(first);
+            assert!(in_line.join().unwrap().is_ok());
+            assert!(limited.join().unwrap().is_ok(), "it is refused");
+        });
+        assert_eq!(waiting(&flow), 0);
+    }
+
+    #[test]
+    fn those_that_cannot_retry_leave_threads_to_other_disks() {
+        let clock = ManualClock::default();
+        let flow = Flow::new(WRITERS);
+        let first = flow.begin(&clock).unwrap();
+        thread::scope(|scope| {
+            let (flow, clock) = (&flow, &clock);
+            for _ in 0..IN_LINE_MAX {
+                scope.spawn(move || flow.begin_in_line(clock).map(drop).unwrap());
+            }
+            while waiting(flow) < IN_LINE_MAX {
+                thread::yield_now();
+            }
+            let refused = flow.begin_in_line(clock).unwrap_err();
+            assert_eq!(refused.kind(), ErrorKind::ResourceBusy);
+            drop(first);
+        });
+    }
+
+    fn waiting(flow: &Flow) -> usize {
+        let waiting = locked(&flow.waiting);
+        waiting.limited + waiting.in_line
     }
 
     #[test]

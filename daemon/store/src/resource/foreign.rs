@@ -21,6 +21,8 @@ const OPEN_MAX: usize = 256;
 pub(crate) struct ForeignPath {
     pub(crate) base: PathBuf,
     pub(crate) below: PathBuf,
+    /// The place of its disk.
+    pub(crate) place: usize,
 }
 
 impl fmt::Display for ForeignPath {
@@ -115,20 +117,27 @@ impl ForeignDirs {
     fn keep(&self, path: &Path, dir: &Arc<dyn Dir>) {
         let mut opened = locked(&self.0);
         let uses = opened.uses;
-        opened.by_path.insert(path.into(), (Arc::clone(dir), uses));
+        let replaced = opened.by_path.insert(path.into(), (Arc::clone(dir), uses));
+        let mut oldest = None;
         if opened.by_path.len() > OPEN_MAX {
-            let oldest = opened.by_path.iter().min_by_key(|(_, (_, used))| *used);
-            if let Some(oldest) = oldest.map(|(path, _)| path.clone()) {
-                opened.by_path.remove(&oldest);
+            let found = opened.by_path.iter().min_by_key(|(_, (_, used))| *used);
+            if let Some(path) = found.map(|(path, _)| path.clone()) {
+                oldest = opened.by_path.remove(&path);
             }
         }
+        // Its disk may hang: nobody waits for this lock meanwhile.
+        drop(opened);
+        drop((replaced, oldest));
     }
 
     /// Closes directories that end, or that are named again and may be others by now.
     pub(crate) fn close<'a>(&self, paths: impl Iterator<Item = &'a Path>) {
+        let mut closed = Vec::new();
         let mut opened = locked(&self.0);
         for path in paths {
-            opened.by_path.remove(path.as_os_str());
+            closed.extend(opened.by_path.remove(path.as_os_str()));
         }
+        drop(opened);
+        drop(closed);
     }
 }

@@ -11,7 +11,7 @@ use super::Resources;
 use super::dirs::{HashedDirs, MergedFile};
 use super::disk::{DiskIndex, code_of};
 use super::file_path::FilePath;
-use super::flow::Flow;
+use super::flow::Writing;
 use super::incarnation::{SHARED_FILE_NAME, data_file_name};
 use super::timed_mutex::TimedMutex;
 use super::trash::Garbage;
@@ -228,17 +228,20 @@ impl Home {
         }
     }
 
-    /// Returns the flow of the disk of its files.
-    fn flow<'a>(&self, resources: &'a Resources, disk: DiskIndex) -> &'a Flow {
-        let ours = matches!(self, Self::Ours { .. });
-        resources.disks.flow(ours.then_some(disk))
-    }
-
-    /// Returns the number of the data directory, or the next one for merge directories of Spark.
-    pub(crate) fn place(&self, resources: &Resources, data_file: DataFile) -> usize {
+    /// Returns the place whose thread writes the file out: the number of the data directory, or the
+    /// next one for all merge directories of Spark.
+    pub(crate) fn write_place(&self, resources: &Resources, data_file: DataFile) -> usize {
         match self {
             Self::Ours { .. } => usize::from(data_file.disk()),
             Self::Spark { .. } => resources.disks.len(),
+        }
+    }
+
+    /// Returns the place of the disk of a file.
+    pub(crate) fn place(&self, data_file: DataFile, reduce: ReduceId) -> usize {
+        match self {
+            Self::Ours { .. } => usize::from(data_file.disk()),
+            Self::Spark { dirs, key } => dirs.merged(key, reduce, MergedFile::Data).place,
         }
     }
 
@@ -262,17 +265,6 @@ impl Home {
         }
     }
 
-    /// Returns true if an earlier daemon finalized the partition. Executors read its files
-    /// themselves: no write may change them.
-    pub(crate) fn was_finalized(&self, resources: &Resources, reduce: ReduceId) -> bool {
-        let Self::Spark { dirs, key } = self else {
-            return false;
-        };
-        let index = dirs.merged(key, reduce, MergedFile::Index);
-        let found = resources.foreign().kind(&index);
-        !found.is_err_and(|error| error.kind() == ErrorKind::NotFound)
-    }
-
     /// Writes `slices` to the end of the file that the partitions of a disk share, and returns the
     /// offset of the first byte.
     pub(crate) fn write_shared(
@@ -289,29 +281,24 @@ impl Home {
             .ok_or(ErrorKind::NotFound)?;
         let mut end = shared_end.end.lock().map_err(|_| ErrorKind::ResourceBusy)?;
         let offset = *end;
-        *end = self.append(
-            resources,
-            DataFile::Shared(disk),
-            ReduceId(0),
-            offset,
-            slices,
-        )?;
+        let file = (DataFile::Shared(disk), ReduceId(0));
+        let flow = resources.disks.flow_at(usize::from(disk));
+        let writing = flow.begin(resources.environment.clock.as_ref())?;
+        *end = self.append(resources, &writing, file, offset, slices)?;
         Ok(offset)
     }
 
     /// Writes `slices` at `end`, the end of the file, and returns the new end. If `end` is 0,
-    /// creates the file. After an error none of the bytes count.
+    /// creates the file. After an error none of the bytes count. The caller has a turn at the disk.
     pub(crate) fn append(
         &self,
         resources: &Resources,
-        data_file: DataFile,
-        reduce: ReduceId,
+        writing: &Writing<'_>,
+        (data_file, reduce): (DataFile, ReduceId),
         end: u64,
         slices: &[&[u8]],
     ) -> io::Result<u64> {
         let path = &self.path(resources, data_file, reduce);
-        let clock = resources.environment.clock.as_ref();
-        let writing = self.flow(resources, data_file.disk()).begin(clock)?;
         let file = match end {
             0 => path.create(resources),
             _ => path.open(resources, Open::Write),
@@ -351,7 +338,8 @@ impl Home {
     ) -> io::Result<()> {
         let path = self.path(resources, data_file, reduce);
         let clock = resources.environment.clock.as_ref();
-        let _writing = self.flow(resources, data_file.disk()).begin(clock)?;
+        let flow = resources.disks.flow_at(self.place(data_file, reduce));
+        let _writing = flow.begin(clock)?;
         let file = path.open(resources, Open::Write)?;
         file.punch(offset, length)
     }
@@ -367,9 +355,11 @@ impl Home {
                 }
             }
             Self::Spark { dirs, key } => {
-                let place = resources.disks.len();
-                let garbage = Garbage::Merged(dirs.clone(), key.clone(), reduces.collect());
-                resources.trash.put(place, garbage);
+                let reduces: std::sync::Arc<[ReduceId]> = reduces.collect();
+                for place in dirs.places() {
+                    let garbage = Garbage::Merged(dirs.clone(), key.clone(), reduces.clone());
+                    resources.trash.put(place, garbage);
+                }
             }
         }
     }

@@ -10,6 +10,7 @@ pub(crate) mod disk;
 pub(crate) mod file_path;
 pub(crate) mod flow;
 pub(crate) mod foreign;
+pub(crate) mod foreign_disks;
 pub(crate) mod home;
 pub(crate) mod incarnation;
 pub(crate) mod map_files;
@@ -23,7 +24,7 @@ pub(crate) mod timed_mutex;
 pub(crate) mod trash;
 pub(crate) mod write_calls;
 
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::path::Path;
 use std::sync::{Arc, PoisonError};
 
@@ -32,7 +33,8 @@ use crate::sync::{Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use budget::Budget;
 use clock::Clock;
 use disk::Disks;
-use foreign::{ForeignDirs, ForeignFiles};
+use flow::Writing;
+use foreign::{ForeignDirs, ForeignFiles, ForeignPath};
 use map_files::MapFiles;
 use map_indexes::MapIndexes;
 use names::Names;
@@ -89,6 +91,20 @@ impl Resources {
             fs: self.fs(),
             dirs: &self.foreign_dirs,
         }
+    }
+
+    /// Waits for a turn to write to this file of executors: see [`Flow::begin_in_line`].
+    ///
+    /// [`Flow::begin_in_line`]: flow::Flow::begin_in_line
+    pub(crate) fn turn_to_write(&self, path: &ForeignPath) -> io::Result<Writing<'_>> {
+        let flow = self.disks.flow_at(path.place);
+        flow.begin_in_line(self.environment.clock.as_ref())
+    }
+
+    /// Waits for a turn to look whether this file of executors exists.
+    pub(crate) fn turn_to_look(&self, path: &ForeignPath) -> io::Result<Writing<'_>> {
+        let flow = self.disks.looks_at(path.place);
+        flow.begin(self.environment.clock.as_ref())
     }
 
     /// Call after memory was taken: wakes the threads that write data out, if little is left.

@@ -21,6 +21,9 @@ const LOCK_TIMEOUT: Duration = Duration::from_secs(5);
 /// A wait of this length is no sign of trouble: many threads want one lock for moments.
 const SHORT_WAIT: Duration = Duration::from_millis(100);
 
+/// How long a caller waits in vain after a long wait, for all locks together.
+const SHORT_WAITS: Duration = Duration::from_secs(1);
+
 /// So many threads of the process may wait for longer, for all locks together. A write holds the
 /// locks of up to some hundred partitions, also while its disk hangs.
 const LONG_WAITS_MAX: usize = 16;
@@ -123,11 +126,6 @@ impl<T> TimedMutex<T> {
         self.value.try_lock().map(|value| self.held(value))
     }
 
-    /// Waits as long as it takes: for a caller that could only retry.
-    pub(crate) fn wait(&self) -> Result<TimedGuard<'_, T>, Code> {
-        self.unless_spoiled(self.value.lock())
-    }
-
     /// Waits as long as it takes, and ignores a panic of another thread. Use only to discard the
     /// value.
     pub(crate) fn wait_even_if_spoiled(&self) -> TimedGuard<'_, T> {
@@ -147,6 +145,41 @@ impl<T> TimedMutex<T> {
         }
         let is_spoiled = &self.is_spoiled;
         TimedGuard { value, is_spoiled }
+    }
+}
+
+/// The waits of one caller for locks that a disk may hold up. It cannot retry, so it waits for its
+/// own time, however many others wait.
+#[derive(Debug)]
+pub(crate) struct LockWaits {
+    next: Cell<Duration>,
+    /// After a wait in vain.
+    left: Cell<Duration>,
+}
+
+impl Default for LockWaits {
+    fn default() -> Self {
+        Self {
+            next: Cell::new(LOCK_TIMEOUT),
+            left: Cell::new(SHORT_WAITS),
+        }
+    }
+}
+
+impl LockWaits {
+    /// Returns OVERLOADED if other threads hold the lock for too long. After a wait in vain the
+    /// next ones are short: other threads need their locks for moments only.
+    pub(crate) fn lock<'a, T>(&self, lock: &'a TimedMutex<T>) -> Result<TimedGuard<'a, T>, Code> {
+        let value = match lock.value.try_lock() {
+            Some(value) => Some(value),
+            None => lock.value.try_lock_for(self.next.get()),
+        };
+        if value.is_none() {
+            let left = self.left.get();
+            self.next.set(SHORT_WAIT.min(left));
+            self.left.set(left.saturating_sub(SHORT_WAIT));
+        }
+        lock.unless_spoiled(value.ok_or(Code::Overloaded)?)
     }
 }
 
@@ -200,8 +233,12 @@ mod tests {
 
     use super::*;
 
+    /// The long waits of the process are counted: these tests do not wait at the same time.
+    static WAITS: std::sync::Mutex<()> = std::sync::Mutex::new(());
+
     #[test]
     fn a_thread_that_waits_in_vain_is_refused_and_the_next_ones_at_once_until_the_lock_is_free() {
+        let _alone = WAITS.lock();
         let lock = TimedMutex::new(1);
         let (release, wait) = mpsc::channel::<()>();
         let (has, is_held) = mpsc::channel();
@@ -223,10 +260,44 @@ mod tests {
             assert!(next.elapsed() < LOCK_TIMEOUT, "it waited again");
             assert!(lock.try_lock().is_none());
             drop(release);
-            assert_eq!(*lock.wait().unwrap(), 2);
+            assert_eq!(*lock.wait_even_if_spoiled(), 2);
         });
         assert_eq!(*lock.lock().unwrap(), 2);
         assert!(!lock.is_stuck.load(Relaxed));
+    }
+
+    #[test]
+    fn a_caller_that_cannot_retry_waits_once_for_long_then_some_moments_and_then_not() {
+        let _alone = WAITS.lock();
+        let (held, lock) = (TimedMutex::new(1), TimedMutex::new(2));
+        let lock_waits = LockWaits::default();
+        let waits = |lock| {
+            let began = std::time::Instant::now();
+            let is_free = lock_waits.lock(lock).is_ok();
+            (is_free, began.elapsed())
+        };
+        let _held = held.lock().unwrap();
+        // As many wait as may wait for long.
+        let _others: Vec<_> = (0..LONG_WAITS_MAX).map(|_| LongWait::begin()).collect();
+        thread::scope(|scope| {
+            let (done, is_done) = mpsc::channel();
+            let (_forever, end) = mpsc::channel::<()>();
+            let other = &lock;
+            scope.spawn(move || {
+                let _held = other.lock().unwrap();
+                done.send(()).unwrap();
+                let _ = end.recv_timeout(3 * SHORT_WAIT);
+            });
+            is_done.recv().unwrap();
+            assert!(waits(&lock).0, "it waits for longer than a moment");
+        });
+        assert!(waits(&held).1 >= LOCK_TIMEOUT);
+        for _ in 0..10 {
+            let waited = waits(&held).1;
+            assert!(waited >= SHORT_WAIT && waited < LOCK_TIMEOUT, "{waited:?}");
+        }
+        assert!(waits(&held).1 < SHORT_WAIT);
+        assert!(waits(&lock).0);
     }
 
     #[test]
@@ -239,7 +310,6 @@ mod tests {
         }));
         assert!(panicked.is_err());
         assert_eq!(lock.lock().err(), Some(Code::Internal));
-        assert_eq!(lock.wait().err(), Some(Code::Internal));
         assert!(lock.try_lock().is_none());
         assert_eq!(*lock.wait_even_if_spoiled(), 2);
     }

@@ -4,10 +4,12 @@
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use lodestone_model::{ReduceId, ShuffleKey};
 
 use super::dirs::{HashedDirs, MergedFile};
+use super::foreign_disks::FOREIGN_PLACES;
 use super::incarnation::remove_data_dir;
 use super::{Resources, locked};
 use crate::sync::Mutex;
@@ -22,10 +24,10 @@ pub(crate) enum Garbage {
     /// The directory of a shuffle on one of our disks.
     Dir(PathBuf),
     /// The files of these merged partitions of Spark's own push.
-    Merged(HashedDirs, ShuffleKey, Vec<ReduceId>),
+    Merged(HashedDirs, ShuffleKey, Arc<[ReduceId]>),
 }
 
-/// By place: the data directories by their number, and then the directories of executors.
+/// By place: the data directories by their number, and then the disks of executors.
 #[derive(Debug)]
 pub(crate) struct Trash(Vec<Place>);
 
@@ -38,7 +40,8 @@ struct Place {
 
 impl Trash {
     pub(crate) fn new(disks: usize) -> Self {
-        Self((0..=disks).map(|_| Place::default()).collect())
+        let places = std::iter::repeat_with(Place::default);
+        Self(places.take(disks + FOREIGN_PLACES).collect())
     }
 
     pub(crate) fn put(&self, place: usize, garbage: Garbage) {
@@ -57,7 +60,7 @@ impl Trash {
 
     /// Deletes what waits at the place, unless another thread is at it.
     pub(crate) fn empty(&self, place: usize, resources: &Resources) {
-        let Some(place) = self.0.get(place) else {
+        let (at, Some(place)) = (place, self.0.get(place)) else {
             return;
         };
         let Ok(_turn) = place.turn.try_lock() else {
@@ -66,7 +69,7 @@ impl Trash {
         loop {
             let next = locked(&place.waiting).pop_front();
             match next {
-                Some(garbage) => garbage.delete(resources),
+                Some(garbage) => garbage.delete(resources, at),
                 None => return,
             }
         }
@@ -74,21 +77,30 @@ impl Trash {
 }
 
 impl Garbage {
-    fn delete(self, resources: &Resources) {
+    fn delete(self, resources: &Resources, place: usize) {
         match self {
             Self::Dir(path) => remove_data_dir(resources.fs(), &path),
             Self::Merged(dirs, key, reduces) => {
-                for reduce in reduces {
-                    delete_merged(resources, &dirs, &key, reduce);
+                for reduce in reduces.iter() {
+                    delete_merged(resources, place, &dirs, (&key, *reduce));
                 }
             }
         }
     }
 }
 
-fn delete_merged(resources: &Resources, dirs: &HashedDirs, key: &ShuffleKey, reduce: ReduceId) {
+/// Deletes those files of a merged partition that are at this place.
+fn delete_merged(
+    resources: &Resources,
+    place: usize,
+    dirs: &HashedDirs,
+    (key, reduce): (&ShuffleKey, ReduceId),
+) {
     for which in [MergedFile::Data, MergedFile::Index, MergedFile::Meta] {
         let path = dirs.merged(key, reduce, which);
+        if path.place != place {
+            continue;
+        }
         if let Err(error) = resources.foreign().remove(&path) {
             tracing::debug!(%path, %error, "a file of a merged partition was not removed");
         }

@@ -58,6 +58,19 @@ impl Algorithm {
 }
 
 impl Store {
+    /// Returns the places of the disks that [`Store::diagnose`] reads from. Asks no disk.
+    pub fn places_of_suspect(
+        &self,
+        app: &AppId,
+        exec: &str,
+        block: &SuspectBlock,
+        algorithm: &str,
+    ) -> Vec<usize> {
+        let checksum = format!("checksum.{algorithm}");
+        let suffixes = ["data", "index", &checksum];
+        self.places_of_output(app, exec, (block.shuffle, block.map), &suffixes)
+    }
+
     /// Compares the three checksums of a block. Any kind of trouble is an answer, not a refusal.
     pub fn diagnose(&self, app: &AppId, exec: &str, block: SuspectBlock, algorithm: &str) -> Cause {
         let Some(algorithm) = Algorithm::named(algorithm) else {

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Executors register with Spark's own protocol, and Spark asks for their directories.
 
-use std::path::{Component, Path, PathBuf};
+use std::path::{Component, Path};
 use std::sync::Arc;
 
 use lodestone_model::{AppAttempt, AppId, Code, Refusal, check_name, is_path_segment};
 
-use crate::resource::dirs::{HashedDirs, SpreadDir};
+use super::places::FoundDir;
+use crate::resource::dirs::HashedDirs;
 use crate::resource::locked;
 use crate::resource::names::{HeldNames, Names};
 use crate::state::executors::{Executor, ExecutorInfo};
@@ -86,31 +87,41 @@ impl Store {
             None => None,
             Some(name) => Some(self.merge_dirs(&info, name)?),
         };
-        let local_dirs = info.local_dirs.iter().map(|dir| SpreadDir {
-            name: dir.clone(),
-            base: self.without_links(Path::new(dir)),
-            below: PathBuf::new(),
-        });
-        let executor = Executor {
-            attempt,
-            dirs: HashedDirs::new(local_dirs.collect(), info.sub_dirs).holding(names),
-            merge_dir: info.merge_dir,
-        };
-        self.resources.foreign_dirs.close(executor.dirs.bases());
+        let mounts = self.resources.fs().mounts();
+        let dirs = info.local_dirs.iter();
+        let dirs: Vec<_> = dirs
+            .map(|dir| self.found_dir(dir.clone(), Path::new(dir), ""))
+            .collect();
+        let bases = dirs.iter().map(|dir| dir.base.as_path());
+        self.resources.foreign_dirs.close(bases);
         let log = self.registrations.turn();
         let mut replaced = Vec::new();
         let outcome = self.with_application(app, attempt, |state| {
-            let is_news = state.executors.put(app, exec, executor.clone())?;
+            state.executors.check_room(app, exec)?;
+            let mut placed = |dirs: Vec<FoundDir>| {
+                let new_disks = &mut state.executors.new_disks;
+                let dirs = dirs.into_iter();
+                let dirs = dirs.map(|dir| self.placed(dir, &mounts, new_disks));
+                HashedDirs::new(dirs.collect(), info.sub_dirs)
+            };
+            let executor = Executor {
+                attempt,
+                dirs: placed(dirs).holding(names),
+                merge_dir: info.merge_dir,
+            };
+            let merge_dirs = merge_dirs.map(placed);
+            let registration = executor.registration(app, exec);
+            let is_news = state.executors.put(app, exec, executor)?;
             if merge_dirs.is_some() && attempt > state.attempt {
                 replaced = state.start_attempt(attempt);
             }
             if attempt == state.attempt {
                 state.executors.offer_merge_dirs(merge_dirs);
             }
-            Ok(is_news)
+            Ok((is_news, registration))
         });
-        if let Ok(is_news) = outcome {
-            self.write_down(log, is_news, &executor.registration(app, exec));
+        if let Ok((is_news, registration)) = &outcome {
+            self.write_down(log, *is_news, registration);
         }
         self.discard(replaced);
         outcome.map(|_| ())
@@ -126,32 +137,6 @@ impl Store {
     pub fn local_dirs_size(&self, app: &AppId, exec: &str) -> Option<(usize, usize)> {
         let dirs = self.executor_dirs(app, exec);
         dirs.ok().map(|dirs| dirs.names_size())
-    }
-
-    /// Removes blocks of an executor that Spark names, and counts them. Only here the store removes
-    /// files that it did not make: their owner asks for it.
-    pub fn remove_blocks(
-        &self,
-        app: &AppId,
-        exec: &str,
-        blocks: &[String],
-    ) -> Result<u32, Refusal> {
-        let dirs = self.executor_dirs(app, exec)?;
-        let mut removed = 0;
-        for block in blocks {
-            let is_block_file = block.starts_with("shuffle") || block.starts_with("rdd_");
-            if !is_block_file || !is_path_segment(block) {
-                tracing::warn!(%app, exec, block, "this name is no block: kept");
-                continue;
-            }
-            match self.resources.foreign().remove(&dirs.path(block)) {
-                Ok(()) => removed += 1,
-                Err(error) => {
-                    tracing::info!(%app, exec, block, %error, "a block cannot be removed")
-                }
-            }
-        }
-        Ok(removed)
     }
 
     pub(crate) fn executor_dirs(&self, app: &AppId, exec: &str) -> Result<HashedDirs, Refusal> {
@@ -207,15 +192,17 @@ impl Store {
         else {
             return false;
         };
-        self.executor_roots.iter().any(|root| {
-            fs.canonical(root).is_ok_and(|root| {
-                dir != root && dir.starts_with(&root) && beside.starts_with(&root)
-            })
-        })
+        let is_below =
+            |root: &Path| dir != root && dir.starts_with(root) && beside.starts_with(root);
+        // Roots with links come last: to look for links asks the disks of all roots, and one may
+        // hang. A path without links that begins with a root shows that this root has none.
+        let mut roots = self.executor_roots.iter();
+        roots.clone().any(|root| is_below(root))
+            || roots.any(|root| fs.canonical(root).is_ok_and(|root| is_below(&root)))
     }
 
     /// `<parent of each local directory>/<name>`.
-    fn merge_dirs(&self, info: &ExecutorInfo, name: &str) -> Result<HashedDirs, Refusal> {
+    fn merge_dirs(&self, info: &ExecutorInfo, name: &str) -> Result<Vec<FoundDir>, Refusal> {
         if !is_path_segment(name) {
             let detail = format!("merge directory {name} is no plain name");
             return Err(Code::Malformed.because(detail));
@@ -225,20 +212,9 @@ impl Store {
                 return Err(Code::Malformed.because(format!("{dir} has no parent")));
             };
             let plain = parent.to_string_lossy();
-            Ok(SpreadDir {
-                name: format!("{}/{name}", plain.trim_end_matches('/')),
-                base: self.without_links(parent),
-                below: PathBuf::from(name),
-            })
+            let known = format!("{}/{name}", plain.trim_end_matches('/'));
+            Ok(self.found_dir(known, parent, name))
         };
-        let dirs: Result<_, Refusal> = info.local_dirs.iter().map(beside).collect();
-        Ok(HashedDirs::new(dirs?, info.sub_dirs))
-    }
-
-    /// From now on a directory is found without links: its owner could change them. A directory
-    /// that does not exist yet is found only if there are none in its path.
-    fn without_links(&self, dir: &Path) -> PathBuf {
-        let found = self.resources.fs().canonical(dir);
-        found.unwrap_or_else(|_| dir.into())
+        info.local_dirs.iter().map(beside).collect()
     }
 }

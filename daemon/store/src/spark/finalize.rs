@@ -2,14 +2,16 @@
 //! The end of Spark's own push: no more appends, and files that executors read. A repetition gets
 //! the same answer.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use lodestone_model::{Code, MergeStatus, Refusal, ShuffleKey};
 
 use super::push::generation_to_finalize;
 use crate::merge;
+use crate::resource::dirs::MergedFile;
 use crate::resource::home::Home;
-use crate::resource::timed_mutex::Wait;
+use crate::resource::timed_mutex::{LockWaits, Wait};
 use crate::resource::{reading, writing};
 use crate::state::generation::{Generation, Phase};
 use crate::state::removal::Removal;
@@ -105,8 +107,15 @@ impl Generation {
                 .map(|(id, p)| (*id, p.clone()))
                 .collect()
         };
+        // Spark gives the answer ten seconds (`spark.shuffle.push.results.timeout`): only one long
+        // wait in vain for all partitions on a disk that hangs.
+        let mut lock_waits: BTreeMap<usize, LockWaits> = BTreeMap::new();
         for (reduce, partition) in partitions {
-            if let Err(code) = merge::publish(&partition, &store.resources, dirs, key, reduce) {
+            let place = dirs.merged(key, reduce, MergedFile::Data).place;
+            let lock_waits = lock_waits.entry(place).or_default();
+            let resources = &store.resources;
+            let published = merge::publish(&partition, resources, dirs, key, reduce, lock_waits);
+            if let Err(code) = published {
                 tracing::warn!(shuffle = %self.key, %reduce, %code, "partition left out");
                 writing(&self.partitions).by_reduce.remove(&reduce);
                 store.finish(Removal::of_partition(self, partition));

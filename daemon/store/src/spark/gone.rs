@@ -28,7 +28,8 @@ impl Store {
     }
 
     /// Forgets the executors of an application whose directories are all gone, for one that comes.
-    /// Returns true if there were any. Asks the disks of all of them, and holds no lock meanwhile.
+    /// Returns true if there were any. Asks no disk but those of the one that comes, which has a
+    /// turn at these, and holds no lock meanwhile.
     pub(super) fn make_room(&self, app: &AppId, coming: &ExecutorInfo) -> bool {
         let is_gone = |dir: &String| self.resources.is_gone(Path::new(dir));
         // Otherwise the disk of all of them may be away.
@@ -42,7 +43,10 @@ impl Store {
         let Some(mut gone) = locked(&application.state).executors.begin_look(now_ms) else {
             return false;
         };
-        gone.retain(|(_, dirs): &(String, HashedDirs)| dirs.names().iter().all(is_gone));
+        let here = self.places_of_dirs(&coming.local_dirs);
+        gone.retain(|(_, dirs): &(String, HashedDirs)| {
+            dirs.own_places().all(|place| here.contains(&place)) && dirs.names().iter().all(is_gone)
+        });
         let now_ms = self.now_ms();
         let forgotten = locked(&application.state).executors.end_look(now_ms, &gone);
         let bases = gone.iter().flat_map(|(_, dirs)| dirs.bases());

@@ -8,5 +8,7 @@ pub(crate) mod executors;
 pub(crate) mod finalize;
 pub(crate) mod gone;
 pub(crate) mod originals;
+mod places;
 pub(crate) mod push;
 pub(crate) mod registrations;
+pub(crate) mod remove;

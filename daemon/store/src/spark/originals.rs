@@ -15,6 +15,7 @@ use lodestone_model::{AppId, Code, MapId, ReduceId, Refusal, ShuffleId};
 
 use crate::fs::{File, Open, Version};
 use crate::life::fetch::{ChunkData, Part};
+use crate::resource::dirs::HashedDirs;
 use crate::resource::disk::code_of;
 use crate::resource::foreign::ForeignPath;
 use crate::resource::map_indexes::MapOutput;
@@ -24,6 +25,43 @@ impl Store {
     /// Ok if the executor is registered. Asks no disk.
     pub fn check_executor(&self, app: &AppId, exec: &str) -> Result<(), Refusal> {
         self.executor_dirs(app, exec).map(drop)
+    }
+
+    /// Returns the places of the disks that [`Store::original_blocks`] reads from. Asks no disk. An
+    /// executor that is not registered has none.
+    pub fn places_of_original(
+        &self,
+        app: &AppId,
+        exec: &str,
+        shuffle: ShuffleId,
+        map: MapId,
+    ) -> Vec<usize> {
+        self.places_of_output(app, exec, (shuffle, map), &["data", "index"])
+    }
+
+    /// Returns the places of these files of a map output.
+    pub(crate) fn places_of_output(
+        &self,
+        app: &AppId,
+        exec: &str,
+        (shuffle, map): (ShuffleId, MapId),
+        suffixes: &[&str],
+    ) -> Vec<usize> {
+        let Ok(dirs) = self.executor_dirs(app, exec) else {
+            return Vec::new();
+        };
+        let place = |suffix: &&str| dirs.place_of(&format!("shuffle_{shuffle}_{map}_0.{suffix}"));
+        let mut places: Vec<_> = suffixes.iter().map(place).collect();
+        places.sort_unstable();
+        places.dedup();
+        places
+    }
+
+    /// Returns the place of the disk of a persisted block: see [`Store::places_of_original`].
+    pub fn places_of_rdd_block(&self, app: &AppId, exec: &str, rdd: i32, split: i32) -> Vec<usize> {
+        let dirs = self.executor_dirs(app, exec);
+        let place = |dirs: HashedDirs| dirs.place_of(&format!("rdd_{rdd}_{split}"));
+        dirs.map(place).into_iter().collect()
     }
 
     /// Returns the bytes of the partitions `reduces` of one map output; the range must not be

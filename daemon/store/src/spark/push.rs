@@ -2,13 +2,16 @@
 //! Spark's own push: one block at a time, without map id and checksum. The first push creates the
 //! shuffle. Pushes to the same partition wait for each other and do not collide.
 
+use std::io::ErrorKind;
 use std::sync::Arc;
 
 use lodestone_model::{Code, Crc32c, LaidSegment, MapId, MapIndex, ReduceId, Refusal, ShuffleKey};
 
+use crate::resource::dirs::MergedFile;
+use crate::resource::disk::code_of;
 use crate::resource::home::Home;
-use crate::resource::locked;
 use crate::resource::timed_mutex::Wait;
+use crate::resource::{Resources, locked};
 use crate::state::generation::Generation;
 use crate::state::store::Store;
 
@@ -53,8 +56,16 @@ impl Store {
         let Ok(length) = u32::try_from(body.len()) else {
             return Err(Code::TooLarge.because(format!("a block of {} bytes", body.len())));
         };
+        let name = || {
+            format!(
+                "shufflePush_{}_{}_{map_index}_{reduce}",
+                key.shuffle, key.generation
+            )
+        };
+        let not_merged = |code: Code| code.because(format!("{} was not merged: {code}", name()));
         let is_new = wait == Wait::InTime && !generation.has_opened(reduce);
-        if is_new && generation.home.was_finalized(&self.resources, reduce) {
+        let was_finalized = || was_finalized(&generation.home, &self.resources, reduce);
+        if is_new && was_finalized().map_err(not_merged)? {
             return Ok(Code::TooLate);
         }
         let opened = generation.open_partitions(std::iter::once(reduce));
@@ -63,13 +74,6 @@ impl Store {
             Ok(None) => return Err(generation.refuse(Code::Internal)),
             Err(code) => return answer(generation.refuse(code)),
         };
-        let name = || {
-            format!(
-                "shufflePush_{}_{}_{map_index}_{reduce}",
-                key.shuffle, key.generation
-            )
-        };
-        let not_merged = |code: Code| code.because(format!("{} was not merged: {code}", name()));
         if partition.failed_writes(wait).map_err(not_merged)? > FAILED_WRITES_MAX {
             let detail = format!(
                 "IOExceptions exceeded the threshold when merging {}",
@@ -98,6 +102,19 @@ impl Store {
             Err(not_merged(code))
         }
     }
+}
+
+/// Returns true if an earlier daemon finalized the partition. Executors read its files themselves:
+/// no write may change them. An error if the disk has too much to do, or hangs.
+fn was_finalized(home: &Home, resources: &Resources, reduce: ReduceId) -> Result<bool, Code> {
+    let Home::Spark { dirs, key } = home else {
+        return Ok(false);
+    };
+    let index = dirs.merged(key, reduce, MergedFile::Index);
+    let turn = resources.turn_to_look(&index);
+    let _turn = turn.map_err(|error| code_of(&error))?;
+    let found = resources.foreign().kind(&index);
+    Ok(!found.is_err_and(|error| error.kind() == ErrorKind::NotFound))
 }
 
 fn answer(refusal: Refusal) -> Result<Code, Refusal> {

@@ -8,6 +8,7 @@ use std::sync::atomic::Ordering::SeqCst;
 use lodestone_model::{AppAttempt, AppId, Code, Refusal};
 use lodestone_planted::{self as planted, Bug};
 
+use crate::resource::locked;
 use crate::resource::timed_mutex::TimedGuard;
 use crate::state::registrations::{Log, Registration};
 use crate::state::store::Store;
@@ -110,12 +111,15 @@ impl Store {
         count + lost
     }
 
-    /// Returns the number of executors that still have a directory, with those that a later daemon
-    /// with more memory serves.
+    /// Returns the number of executors that still have a directory, as far as the looks at the
+    /// places have shown, with those that a later daemon with more memory serves. Asks no disk but
+    /// for these.
     pub(crate) fn present_executors(&self) -> usize {
-        let known = self.known_registrations();
-        let present = known.iter().filter(|one| self.is_present(one)).count();
-        present + self.present_without_room()
+        let applications = self.all_applications();
+        let present = applications
+            .iter()
+            .map(|application| locked(&application.state).executors.present());
+        present.sum::<usize>() + self.present_without_room()
     }
 
     fn present_without_room(&self) -> usize {

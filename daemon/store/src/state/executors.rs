@@ -2,7 +2,7 @@
 //! Executors that registered with Spark's own protocol, and their directories.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use lodestone_model::{AppAttempt, AppId, Code, Refusal};
@@ -15,8 +15,21 @@ use crate::resource::names::HeldNames;
 /// The executor whose "local directories" are the application's merge directories.
 pub(crate) const MERGER: &str = "shuffle-push-merger";
 
-/// The directories of an application with thousands of executors are not looked at for each one
-/// that is refused. (Spark registers three times, five seconds apart.)
+/// An application is forgotten when the directories of its executors have been gone for this long:
+/// a disk that is mounted again, or a mount that is away for a moment, takes seconds.
+const GONE_MS: u64 = 60_000;
+
+/// So many looks have to find them gone: a daemon that stood still for a minute has seen nothing in
+/// this time.
+const GONE_LOOKS: u32 = 10;
+
+/// A look that hangs is followed by none: directories that were gone before may be there again when
+/// the disk continues.
+const RECENT_MS: u64 = 5_000;
+
+/// Looks that are closer to each other count as one. The directories of an application with
+/// thousands of executors are not looked at for each one that is refused. (Spark registers three
+/// times, five seconds apart.)
 const LOOK_MS: u64 = 1_000;
 
 /// Executors of one application.
@@ -41,6 +54,20 @@ pub(crate) struct Executors {
     merge_dirs: Option<HashedDirs>,
     /// When their directories may be looked at the next time.
     next_look_ms: u64,
+    /// How many executors registered so far.
+    pub(crate) registrations: u64,
+    /// How many disks have a number since they registered.
+    pub(crate) new_disks: usize,
+    /// By place: since when all own directories of executors there are gone.
+    absent: BTreeMap<usize, Absence>,
+}
+
+/// Directories that were not there.
+#[derive(Clone, Copy, Debug)]
+struct Absence {
+    since_ms: u64,
+    last_ms: u64,
+    looks: u32,
 }
 
 /// One executor, as it registered.
@@ -52,6 +79,14 @@ pub(crate) struct Executor {
 }
 
 impl Executors {
+    /// Ok if there may be such an executor.
+    pub(crate) fn check_room(&self, app: &AppId, id: &str) -> Result<(), Refusal> {
+        if !self.by_id.contains_key(id) && self.by_id.len() >= EXECUTORS_MAX {
+            return Err(Code::TooLarge.because(format!("{app} has {EXECUTORS_MAX} executors")));
+        }
+        Ok(())
+    }
+
     /// Puts an executor in place of what is known of it. Returns true if that changed anything.
     pub(crate) fn put(
         &mut self,
@@ -59,12 +94,11 @@ impl Executors {
         id: &str,
         executor: Executor,
     ) -> Result<bool, Refusal> {
-        let before = self.by_id.get(id);
-        if before.is_none() && self.by_id.len() >= EXECUTORS_MAX {
-            return Err(Code::TooLarge.because(format!("{app} has {EXECUTORS_MAX} executors")));
-        }
-        let is_news = before != Some(&executor);
+        self.check_room(app, id)?;
+        let is_news = self.by_id.get(id) != Some(&executor);
         self.by_id.insert(id.into(), executor);
+        self.registrations += 1;
+        self.absent.clear();
         Ok(is_news)
     }
 
@@ -83,12 +117,54 @@ impl Executors {
         self.merge_dirs = None;
     }
 
-    /// Every directory that was registered.
-    pub(crate) fn all_dirs(&self) -> Vec<PathBuf> {
-        let local = self.by_id.values().map(|executor| &executor.dirs);
-        let dirs = local.chain(&self.merge_dirs);
-        dirs.flat_map(|dirs| dirs.names().into_iter().map(PathBuf::from))
-            .collect()
+    /// The directories of all executors that have one of their own at this place.
+    pub(crate) fn own_at(&self, place: usize) -> Vec<HashedDirs> {
+        let all = self.by_id.values().map(|executor| &executor.dirs);
+        let here = all.filter(|dirs| dirs.own_at(place).next().is_some());
+        here.cloned().collect()
+    }
+
+    /// The number of executors with a directory of their own at a place where not all of these were
+    /// gone at the last look.
+    pub(crate) fn present(&self) -> usize {
+        let is_present = |executor: &&Executor| {
+            let mut places = executor.dirs.own_places();
+            places.any(|place| !self.absent.contains_key(&place))
+        };
+        self.by_id.values().filter(is_present).count()
+    }
+
+    /// Records a look at the own directories of executors at a place.
+    pub(crate) fn looked(&mut self, place: usize, are_gone: bool, now_ms: u64) {
+        if are_gone {
+            let first = Absence {
+                since_ms: now_ms,
+                last_ms: now_ms,
+                looks: 1,
+            };
+            let absence = self.absent.entry(place).or_insert(first);
+            if now_ms.saturating_sub(absence.last_ms) >= LOOK_MS {
+                absence.last_ms = now_ms;
+                absence.looks += 1;
+            }
+        } else {
+            self.absent.remove(&place);
+        }
+    }
+
+    /// True if no executor has had a directory of its own for some time.
+    pub(crate) fn are_gone(&self, now_ms: u64) -> bool {
+        let is_gone = |place: usize| {
+            self.absent.get(&place).is_some_and(|absence| {
+                let is_recent = now_ms.saturating_sub(absence.last_ms) < RECENT_MS;
+                is_recent
+                    && absence.looks >= GONE_LOOKS
+                    && now_ms.saturating_sub(absence.since_ms) >= GONE_MS
+            })
+        };
+        let executors = self.by_id.values();
+        let mut places = executors.flat_map(|executor| executor.dirs.own_places());
+        places.all(is_gone)
     }
 
     /// True if any directory was registered.

@@ -14,6 +14,7 @@ use super::registrations::{Registration, Registrations};
 use super::removal::Removal;
 use crate::fs::Lock;
 use crate::resource::account::Account;
+use crate::resource::disk::DiskIndex;
 use crate::resource::incarnation::Incarnation;
 use crate::resource::{Resources, locked, reading, writing};
 use crate::sync::atomic::{AtomicBool, AtomicU64};
@@ -74,17 +75,26 @@ impl Store {
     /// Looks after all places: see [`Store::look_after`].
     pub fn look_after_all(&self) {
         self.close_map_files();
-        (0..=self.disk_count()).for_each(|place| self.look_after(place));
+        (0..self.places_in_use()).for_each(|place| self.look_after(place));
     }
 
     /// Looks after one place. It asks the disk of a data directory how much room it has, and probes
     /// a disk that is out of use: drivers use the service again when the disk works. Then it
-    /// deletes the files there that nobody needs any more. The last place has the directories of
-    /// executors. Blocks as long as the disk hangs.
-    pub fn look_after(&self, place: u16) {
+    /// deletes the files there that nobody needs any more. The places of executors' disks follow
+    /// those of the data directories. Blocks as long as the disk hangs.
+    pub fn look_after(&self, place: usize) {
         let resources = &self.resources;
-        resources.disks.look_at(place, &resources.environment);
-        resources.trash.empty(usize::from(place), resources);
+        if let Ok(index) = DiskIndex::try_from(place) {
+            resources.disks.look_at(index, &resources.environment);
+        }
+        resources.trash.empty(place, resources);
+    }
+
+    /// Returns the number of places that are in use: those of the data directories, and after these
+    /// those of disks of executors. It grows.
+    pub fn places_in_use(&self) -> usize {
+        let disks = &self.resources.disks;
+        disks.len() + disks.foreign().in_use()
     }
 
     /// Returns the number of data directories.

@@ -137,7 +137,7 @@ fn large_applications_leave_memory_to_small_ones() {
 /// An executor whose directories have names of this many bytes together.
 fn executor(number: usize, bytes: usize) -> ExecutorInfo {
     ExecutorInfo {
-        local_dirs: vec![format!("/{number:0>990}"); bytes / 1_000],
+        local_dirs: vec![format!("/data/{number:0>985}"); bytes / 1_000],
         sub_dirs: 64,
         merge_dir: None,
     }

@@ -7,6 +7,7 @@
 )]
 
 mod attempt;
+mod bad_disk;
 mod concurrent;
 mod disk;
 mod foreign;

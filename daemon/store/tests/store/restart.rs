@@ -318,3 +318,25 @@ fn executors_without_room_stay_in_the_old_file_if_the_disk_is_full() {
         assert!(are_known(&start_large(&fs, 3), &["a", "1"]));
     }
 }
+
+#[test]
+fn an_executor_registers_below_its_root_while_the_disk_of_another_root_hangs() {
+    let fs = FakeFs::with_dirs([DISK, "/bad", "/well/blockmgr-1"]);
+    let store = start_below(&fs, 1, &["/bad", "/well"]);
+    fs.hold_calls_below(Path::new("/bad"));
+    let (sender, receiver) = std::sync::mpsc::channel();
+    let known = Arc::clone(&store);
+    std::thread::spawn(move || {
+        let info = ExecutorInfo {
+            local_dirs: vec!["/well/blockmgr-1".into()],
+            sub_dirs: 64,
+            merge_dir: None,
+        };
+        let registered = known.register_executor(&app(), "1", AppAttempt::NONE, info);
+        // The test may have failed by now.
+        let _ = sender.send(registered);
+    });
+    let registered = receiver.recv_timeout(std::time::Duration::from_secs(20));
+    fs.release_writes();
+    registered.unwrap().unwrap();
+}

@@ -48,7 +48,7 @@ fn push(world: &World, key: &ShuffleKey, map: u32, reduce: u32, bytes: &[u8]) ->
 }
 
 /// Where Spark looks for a file, from the definition of the hash.
-fn spark_path(dirs: [&str; 2], name: &str) -> PathBuf {
+pub(crate) fn spark_path<const N: usize>(dirs: [&str; N], name: &str) -> PathBuf {
     let mut hash: i64 = 0;
     for byte in name.bytes() {
         hash = (hash * 31 + i64::from(byte)) & 0xffff_ffff;
@@ -58,7 +58,7 @@ fn spark_path(dirs: [&str; 2], name: &str) -> PathBuf {
     } else {
         hash
     } as usize;
-    PathBuf::from(format!("{}/{:02x}/{name}", dirs[hash % 2], hash / 2 % 64))
+    PathBuf::from(format!("{}/{:02x}/{name}", dirs[hash % N], hash / N % 64))
 }
 
 fn merged_file(world: &World, suffix: &str) -> Option<Vec<u8>> {
@@ -295,6 +295,25 @@ fn a_partition_that_cannot_be_written_is_left_out_of_the_statuses() {
         .unwrap_err()
         .code;
     assert_eq!(left_out, Code::UnknownPartition);
+}
+
+#[test]
+fn a_partition_whose_writes_had_to_wait_is_not_given_up() {
+    use lodestone_store::fs::fake::{Errno, Fault};
+    let world = world();
+    let push = || {
+        let block = payload(0, 0, LARGE_BYTES);
+        let pushed = world
+            .store
+            .push_block(&key(), MapIndex(0), ReduceId(0), &block);
+        pushed.map_err(|refusal| refusal.code)
+    };
+    for _ in 0..10 {
+        world.fs.fault_at(0, Fault::Torn(0, Errno::MFILE));
+        assert_eq!(push(), Err(Code::Overloaded));
+    }
+    world.fs.forget_faults();
+    assert_eq!(push(), Ok(Code::Ok));
 }
 
 #[test]
@@ -560,6 +579,32 @@ fn the_space_of_a_removed_output_is_free_after_a_look_and_many_outputs_need_few_
     }
 }
 
+/// Removes these blocks of executor 1, and counts them.
+pub(crate) fn removed(store: &Store, names: &[String]) -> u32 {
+    let named = store.blocks_by_place(&app(), "1", names.to_vec()).unwrap();
+    let counts = named.iter().map(|some| store.remove_blocks(some).unwrap());
+    counts.sum()
+}
+
+#[test]
+fn a_late_removal_keeps_the_files_of_an_executor_that_registered_again() {
+    let world = world();
+    let names = ["rdd_3_1", "shuffle_7_0_0.data"].map(String::from);
+    let named = world
+        .store
+        .blocks_by_place(&app(), "1", names.to_vec())
+        .unwrap();
+    // A newer attempt of the application has an executor of the same id.
+    register(&world, "1", 2, "merge_manager_2");
+    for name in &names {
+        spark_file(&world, name, b"alive");
+    }
+    for some in &named {
+        assert_eq!(world.store.remove_blocks(some), Ok(0));
+    }
+    assert_eq!(removed(&world.store, &names), 2, "they were there");
+}
+
 #[test]
 fn persisted_blocks_are_served_whole_and_removed_by_name() {
     let world = world();
@@ -574,7 +619,7 @@ fn persisted_blocks_are_served_whole_and_removed_by_name() {
         Code::UnknownPartition
     );
     let names = ["rdd_3_1", "rdd_9_9", "shuffle/../../secret", "..", "secret"].map(String::from);
-    assert_eq!(world.store.remove_blocks(&app(), "1", &names).unwrap(), 1);
+    assert_eq!(removed(&world.store, &names), 1);
     assert!(world.store.rdd_block(&app(), "1", 3, 1).is_err());
     assert!(world.fs.content(Path::new("/data0/secret")).is_some());
 }
@@ -618,10 +663,91 @@ fn an_application_without_a_lease_is_kept_until_its_directories_are_gone() {
     world.clock.advance_ms(10_000_000);
     assert!(world.expired().is_empty());
     world.fs.wipe(Path::new("/data0"));
-    assert!(world.expired().is_empty(), "one directory is still there");
+    assert_eq!(looked_for(&world, 2 * GONE_S), None, "one is still there");
     world.fs.wipe(Path::new("/data1"));
-    assert_eq!(world.expired(), [app()]);
+    assert_eq!(looked_for(&world, 2 * GONE_S), Some(GONE_S));
     assert_eq!(world.store.load().memory_used, 0);
+}
+
+/// How long the directories of an application must be gone.
+const GONE_S: u32 = 60;
+
+/// Looks every second for so long. Returns after how many seconds the application was forgotten.
+fn looked_for(world: &World, seconds: u32) -> Option<u32> {
+    (0..=seconds).find(|_| {
+        let forgotten = world.expired();
+        world.clock.advance_ms(1_000);
+        forgotten == [app()]
+    })
+}
+
+#[test]
+fn a_mount_that_is_away_for_a_moment_costs_no_executor() {
+    let world = world();
+    for _ in 0..3 {
+        LOCAL_DIRS
+            .iter()
+            .for_each(|dir| world.fs.wipe(Path::new(dir)));
+        assert_eq!(looked_for(&world, GONE_S - 1), None);
+        LOCAL_DIRS
+            .iter()
+            .for_each(|dir| world.fs.add_dir(Path::new(dir)));
+        assert_eq!(looked_for(&world, 2), None);
+    }
+    assert_eq!(world.store.local_dirs(&app(), "1").unwrap(), LOCAL_DIRS);
+}
+
+#[test]
+fn a_daemon_that_stood_still_does_not_forget_executors_after_two_looks() {
+    let world = world();
+    LOCAL_DIRS
+        .iter()
+        .for_each(|dir| world.fs.wipe(Path::new(dir)));
+    for _ in 0..2 {
+        // Looks at one time are one look.
+        for _ in 0..20 {
+            assert!(world.expired().is_empty());
+        }
+        world.clock.advance_ms(10 * 60_000);
+    }
+    LOCAL_DIRS
+        .iter()
+        .for_each(|dir| world.fs.add_dir(Path::new(dir)));
+    assert_eq!(looked_for(&world, 2 * GONE_S), None);
+}
+
+#[test]
+fn an_executor_that_registers_while_the_others_are_gone_keeps_them() {
+    let world = world();
+    LOCAL_DIRS
+        .iter()
+        .for_each(|dir| world.fs.wipe(Path::new(dir)));
+    assert_eq!(looked_for(&world, GONE_S - 1), None);
+    register(&world, "2", -1, "merge_manager");
+    assert_eq!(looked_for(&world, GONE_S - 1), None);
+}
+
+#[test]
+fn a_directory_that_others_use_too_keeps_no_executor() {
+    let world = World::new();
+    let own = "/data0/blockmgr-a";
+    for dir in [own, "/tmp"] {
+        world.fs.add_dir(Path::new(dir));
+    }
+    let info = ExecutorInfo {
+        local_dirs: vec!["/tmp".into(), own.into()],
+        ..executor(Some("merge_manager"))
+    };
+    let registered = world
+        .store
+        .register_executor(&app(), "1", AppAttempt::NONE, info);
+    registered.unwrap();
+    world.fs.add_dir(Path::new("/data0/merge_manager"));
+    assert_eq!(looked_for(&world, 2 * GONE_S), None);
+    world.fs.wipe(Path::new(own));
+    assert_eq!(looked_for(&world, 1), None);
+    assert_eq!(world.store.held_data().executors, 0, "a drain waits for it");
+    assert_eq!(looked_for(&world, 2 * GONE_S), Some(GONE_S - 2));
 }
 
 #[test]

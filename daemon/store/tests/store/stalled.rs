@@ -13,10 +13,13 @@ use lodestone_store::*;
 use crate::world::*;
 
 /// After this time without progress a disk is not used.
-const STALL_MS: u64 = 10_000;
+pub(crate) const STALL_MS: u64 = 10_000;
+
+/// Much longer than anything takes that waits for no disk.
+pub(crate) const LONGEST: Duration = Duration::from_secs(20);
 
 /// However a test ends: nothing hangs any more.
-struct Mended<'a>(&'a World);
+pub(crate) struct Mended<'a>(pub(crate) &'a World);
 
 impl Drop for Mended<'_> {
     fn drop(&mut self) {
@@ -29,8 +32,10 @@ fn large(map: u32, reduce: u32) -> Vec<u8> {
 }
 
 /// Waits until this many writes hang.
-fn await_held(world: &World, writes: usize) {
+pub(crate) fn await_held(world: &World, writes: usize) {
+    let began = Instant::now();
     while world.fs.held_writes() < writes {
+        assert!(began.elapsed() < LONGEST, "not so many hang");
         thread::yield_now();
     }
 }

@@ -7,10 +7,10 @@ use lodestone_wire::frame::{BegunRequest, Limits, REQUEST_HEAD_BYTES};
 use lodestone_wire::spark::remove::{RemoveBlocks, RemoveBlocksHead, names_in};
 use lodestone_wire::{DecodeError, FrameDecoder, Message};
 
-use super::{READ_BYTES, Reader, answer_frame, carry_out, send};
+use super::blocks::BlockRemoval;
+use super::{READ_BYTES, Reader, answer_frame, send};
 use crate::connection::CloseReason;
 use crate::handler::{self, Answer};
-use crate::service::lanes::Kind;
 
 /// The longest removal: a lost executor with some 700,000 map outputs, with three files each. A
 /// client whose request is longer loses its connection.
@@ -85,6 +85,7 @@ impl Reader {
         };
         self.take_from(left, head.bytes);
         let (mut names_left, mut removed) = (head.names, 0);
+        let mut removal = BlockRemoval::new(self.call.clone());
         while names_left > 0 {
             let most = names_left.min(NAMES_AT_ONCE);
             let (names, bytes) = match names_in(self.rest_of(*left), most) {
@@ -106,10 +107,7 @@ impl Reader {
                 exec_id: head.exec_id.clone(),
                 block_ids: names,
             };
-            let done = carry_out(self.call.clone(), Kind::Removal, move |call| {
-                handler::remove_some(call, some)
-            });
-            match done.await? {
+            match removal.remove(some).await? {
                 Ok(count) => removed += count,
                 Err(answer) => return Ok(Err(answer)),
             }

@@ -2,7 +2,7 @@
 //! A daemon process on loopback that ends with the test.
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpStream;
+use std::net::{TcpStream, ToSocketAddrs};
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc;
@@ -109,12 +109,7 @@ impl Daemon {
 
     /// The answer of the admin endpoint to a GET.
     pub(crate) fn get(&self, path: &str) -> String {
-        let mut socket = TcpStream::connect(self.admin()).unwrap();
-        let request = format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
-        socket.write_all(request.as_bytes()).unwrap();
-        let mut answer = String::new();
-        socket.read_to_string(&mut answer).unwrap();
-        answer
+        get(self.admin(), path)
     }
 
     /// Sends SIGTERM until the daemon logs this. Signals close to each other are one to it.
@@ -209,6 +204,17 @@ impl Drop for Daemon {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// The answer of an admin endpoint to a GET.
+pub(crate) fn get(admin: impl ToSocketAddrs, path: &str) -> String {
+    let mut socket = TcpStream::connect(admin).unwrap();
+    socket.set_read_timeout(Some(TEST_TIMEOUT)).unwrap();
+    let request = format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+    socket.write_all(request.as_bytes()).unwrap();
+    let mut answer = String::new();
+    socket.read_to_string(&mut answer).unwrap();
+    answer
 }
 
 /// `lodestone serve` on a free port of loopback.

@@ -2,11 +2,13 @@
 //! A daemon inside the test's process, on a disk and a clock that the test owns.
 
 use std::net::{SocketAddr, TcpStream};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use lodestone_server::operator::admin;
 use lodestone_server::process::shutdown::Stop;
 use lodestone_server::serve::{self, Admission};
 use lodestone_server::service::lanes::Lanes;
@@ -28,6 +30,8 @@ pub(crate) struct Inside {
     runtime: Handle,
     stop: Stop,
     serving: Option<JoinHandle<()>>,
+    /// The end of its serving.
+    served: mpsc::Receiver<()>,
     _dir: TempDir,
 }
 
@@ -44,11 +48,31 @@ impl Inside {
         Self::with(Environment::os(), MEMORY_BYTES, Some(idle_exit))
     }
 
+    /// With these data directories.
+    pub(crate) fn on<P: AsRef<Path>>(environment: Environment, dirs: &[P]) -> Self {
+        let dirs = dirs.iter().map(|dir| dir.as_ref().to_owned()).collect();
+        Self::with_dirs(environment, 8 * MEMORY_BYTES, None, dirs)
+    }
+
     fn with(environment: Environment, memory_bytes: u64, idle_exit: Option<Duration>) -> Self {
+        Self::with_dirs(environment, memory_bytes, idle_exit, Vec::new())
+    }
+
+    /// Without a directory it has one of its own.
+    fn with_dirs(
+        environment: Environment,
+        memory_bytes: u64,
+        idle_exit: Option<Duration>,
+        mut dirs: Vec<PathBuf>,
+    ) -> Self {
         let dir = tempfile::tempdir().unwrap();
+        if dirs.is_empty() {
+            dirs.push(dir.path().to_owned());
+        }
+        let threads = Lanes::threads(dirs.len());
         let split = MemorySplit::of(memory_bytes);
         let config = StoreConfig {
-            dirs: vec![dir.path().to_owned()],
+            dirs,
             memory_bytes: split.store_bytes,
             quota_percent: 75,
             tail_part_bytes: TAIL_PART_BYTES,
@@ -59,12 +83,13 @@ impl Inside {
         let service = Service::new(store, split);
         let (stop, shared) = (Stop::default(), Arc::clone(&service));
         let (sender, receiver) = mpsc::channel();
+        let (ends, served) = mpsc::channel();
         let stopping = stop.clone();
         let serving = thread::spawn(move || {
             // One thread: only such a runtime lets a test control its time.
             let runtime = Builder::new_current_thread()
                 .enable_all()
-                .max_blocking_threads(Lanes::threads(1))
+                .max_blocking_threads(threads)
                 .build()
                 .unwrap();
             runtime.block_on(async {
@@ -76,6 +101,8 @@ impl Inside {
                     idle_exit,
                 };
                 drop(serve::run(listener, shared, admission, &stopping).await);
+                // A test may not wait for it.
+                let _ = ends.send(());
             });
         });
         let (address, runtime) = receiver.recv().unwrap();
@@ -85,6 +112,7 @@ impl Inside {
             runtime,
             stop,
             serving: Some(serving),
+            served,
             _dir: dir,
         }
     }
@@ -135,6 +163,24 @@ impl Inside {
             sender.send(()).unwrap();
         });
         receiver.recv_timeout(TEST_TIMEOUT).unwrap();
+    }
+
+    /// Asks it to stop, and waits until it serves nobody any more: threads may still hang.
+    pub(crate) fn end(&self) {
+        self.stop.now();
+        self.served.recv_timeout(TEST_TIMEOUT).unwrap();
+    }
+
+    /// Serves the admin endpoint, too, and returns its address.
+    pub(crate) fn admin(&self) -> SocketAddr {
+        let (service, stop) = (Arc::clone(&self.service), self.stop.watch());
+        let (sender, receiver) = mpsc::channel();
+        self.runtime.spawn(async move {
+            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            sender.send(listener.local_addr().unwrap()).unwrap();
+            admin::run(listener, service, stop).await;
+        });
+        receiver.recv_timeout(TEST_TIMEOUT).unwrap()
     }
 
     /// Stops it, and waits until it has.

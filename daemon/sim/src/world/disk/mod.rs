@@ -9,7 +9,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use lodestone_store::fs::fake::{Errno, FakeFs, JoinedDir};
-use lodestone_store::fs::{Access, Dir, DirAccess, Entry, File, Fs, Kind, Lock, Open, Space};
+use lodestone_store::fs::{
+    Access, Dir, DirAccess, Entry, File, Fs, Kind, Lock, Mounts, Open, Space,
+};
 
 use crate::planted::Bug;
 use file::SimFile;
@@ -298,6 +300,10 @@ impl Fs for Disk {
 
     fn dir_access(&self, path: &Path) -> io::Result<DirAccess> {
         self.fake.dir_access(path)
+    }
+
+    fn mounts(&self) -> Mounts {
+        self.fake.mounts()
     }
 
     fn space(&self, path: &Path) -> io::Result<Space> {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Holds writes back until a test releases them, like a disk that hangs.
+//! Holds calls back until a test releases them, like a disk that hangs.
 
 use std::path::{Path, PathBuf};
 use std::sync::PoisonError;
@@ -7,8 +7,8 @@ use std::sync::PoisonError;
 use super::{FakeFs, locked};
 use crate::sync::{Condvar, Mutex};
 
-/// Where writes wait while the gate is closed. They do not wait under the lock of the filesystem:
-/// while a write hangs, tests look at files, and the store writes to other disks.
+/// Where calls wait while the gate is closed. They do not wait under the lock of the filesystem:
+/// while a call hangs, tests look at files, and the store uses other disks.
 #[derive(Debug, Default)]
 pub(super) struct Gate {
     state: Mutex<State>,
@@ -19,17 +19,28 @@ pub(super) struct Gate {
 struct State {
     /// Below which directory nothing is written.
     closed: Option<PathBuf>,
+    /// Other calls than writes wait there, too.
+    is_for_all: bool,
     waiting: usize,
 }
 
 impl Gate {
     /// Returns when a write to `path` may continue.
     pub(super) fn pass(&self, path: &Path) {
+        self.pass_if(path, |_| true);
+    }
+
+    /// Returns when a call that writes nothing to `path` may continue.
+    pub(super) fn pass_by(&self, path: &Path) {
+        self.pass_if(path, |state| state.is_for_all);
+    }
+
+    fn pass_if(&self, path: &Path, waits: impl Fn(&State) -> bool) {
         let mut state = locked(&self.state);
         state.waiting += 1;
         let passed = self.opened.wait_while(state, |state| {
             let closed = state.closed.as_ref();
-            closed.is_some_and(|dir| path.starts_with(dir))
+            waits(state) && closed.is_some_and(|dir| path.starts_with(dir))
         });
         passed.unwrap_or_else(PoisonError::into_inner).waiting -= 1;
     }
@@ -47,13 +58,20 @@ impl FakeFs {
         locked(&self.gate.state).closed = Some(dir.into());
     }
 
-    /// Ends what [`FakeFs::hold_writes`] began.
+    /// Holds back writes to files below `dir`, and also looks, openings and removals.
+    pub fn hold_calls_below(&self, dir: &Path) {
+        let mut state = locked(&self.gate.state);
+        (state.closed, state.is_for_all) = (Some(dir.into()), true);
+    }
+
+    /// Ends what [`FakeFs::hold_writes`] or [`FakeFs::hold_calls_below`] began.
     pub fn release_writes(&self) {
-        locked(&self.gate.state).closed = None;
+        let mut state = locked(&self.gate.state);
+        (state.closed, state.is_for_all) = (None, false);
         self.gate.opened.notify_all();
     }
 
-    /// Writes that wait.
+    /// Calls that wait.
     pub fn held_writes(&self) -> usize {
         locked(&self.gate.state).waiting
     }

@@ -13,7 +13,7 @@ use std::sync::{Arc, PoisonError};
 
 pub use rustix::io::Errno;
 
-use super::{Access, Dir, DirAccess, Entry, File, Fs, Kind, Lock, Open, Space};
+use super::{Access, Dir, DirAccess, Entry, File, Fs, Kind, Lock, Mounts, Open, Space};
 use crate::sync::{Mutex, MutexGuard};
 
 pub use joined::JoinedDir;
@@ -228,6 +228,7 @@ impl State {
 
 impl Fs for FakeFs {
     fn open(&self, path: &Path, how: Open) -> io::Result<Arc<dyn File>> {
+        self.gate.pass_by(path);
         let mut state = locked(&self.state);
         match state.unreadable.get(path) {
             Some(error) if how == Open::Read => return Err((*error).into()),
@@ -271,6 +272,7 @@ impl Fs for FakeFs {
     }
 
     fn create_dir(&self, path: &Path, _access: Access) -> io::Result<()> {
+        self.gate.pass_by(path);
         let mut state = locked(&self.state);
         state.check(path)?;
         state.parent_is_there(path)?;
@@ -282,6 +284,7 @@ impl Fs for FakeFs {
     }
 
     fn remove_file(&self, path: &Path) -> io::Result<()> {
+        self.gate.pass_by(path);
         let mut state = locked(&self.state);
         state.check(path)?;
         match state.kind(path)? {
@@ -309,6 +312,7 @@ impl Fs for FakeFs {
     }
 
     fn list(&self, path: &Path) -> io::Result<Vec<Entry>> {
+        self.gate.pass_by(path);
         let state = locked(&self.state);
         if state.kind(path)? != Kind::Directory {
             return Err(ErrorKind::NotADirectory.into());
@@ -332,6 +336,7 @@ impl Fs for FakeFs {
     }
 
     fn kind(&self, path: &Path) -> io::Result<Kind> {
+        self.gate.pass_by(path);
         locked(&self.state).kind(path)
     }
 
@@ -346,7 +351,24 @@ impl Fs for FakeFs {
         })
     }
 
+    /// Each directory of the root is a disk.
+    fn mounts(&self) -> Mounts {
+        let state = locked(&self.state);
+        let roots = state
+            .nodes
+            .keys()
+            .filter(|path| path.components().count() == 2);
+        let number = |path: &Path| {
+            let bytes = path.as_os_str().as_encoded_bytes().iter();
+            bytes.fold(0, |sum: u64, byte| {
+                sum.wrapping_mul(31).wrapping_add(u64::from(*byte))
+            })
+        };
+        Mounts::new(roots.map(|path| (path.clone(), number(path))))
+    }
+
     fn space(&self, path: &Path) -> io::Result<Space> {
+        self.gate.pass_by(path);
         let (capacity, used) = locked(&self.state).usage(path);
         Ok(Space {
             free: capacity.saturating_sub(used),

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Removes blocks of executors, those on each disk for themselves. A disk that hangs keeps its
+//! blocks until it works again; those on other disks are removed meanwhile.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use lodestone_store::NamedBlocks;
+use lodestone_wire::spark::remove::RemoveBlocks;
+use tokio::task::{JoinError, JoinSet};
+use tokio::time::timeout;
+
+use crate::connection::CloseReason;
+use crate::handler::{self, Answer, Call};
+use crate::service::lanes::Kind;
+
+/// How long a request waits for its disks. Much longer than a disk in use needs for some hundred
+/// names, and much less than Spark waits for the answer.
+const LONGEST_WAIT: Duration = Duration::from_secs(5);
+
+/// The memory of a name, beside its text.
+const NAME_BYTES: u64 = 48;
+
+/// The removal of the blocks of one request.
+pub(super) struct BlockRemoval {
+    call: Call,
+    /// A disk took too long for earlier names: the next ones do not wait for theirs.
+    is_late: bool,
+}
+
+/// What is under way.
+#[derive(Default)]
+struct Parts {
+    tasks: JoinSet<Part>,
+    /// Names that are not removed yet, and their memory.
+    names: u32,
+    bytes: u64,
+    removed: u32,
+}
+
+/// The blocks on one disk, and how many of them were removed.
+struct Part {
+    names: u32,
+    bytes: u64,
+    done: Result<Result<u32, Answer>, JoinError>,
+}
+
+impl BlockRemoval {
+    pub(super) fn new(call: Call) -> Self {
+        Self {
+            call,
+            is_late: false,
+        }
+    }
+
+    /// Removes these blocks, and counts them. If a disk takes too long, its blocks count as removed
+    /// and are removed later, unless too many wait already: then the request waits for its disk.
+    pub(super) async fn remove(
+        &mut self,
+        some: RemoveBlocks,
+    ) -> Result<Result<u32, Answer>, CloseReason> {
+        let by_place = match handler::blocks_by_place(&self.call, some) {
+            Ok(by_place) => by_place,
+            Err(answer) => return Ok(Err(answer)),
+        };
+        let mut parts = Parts::default();
+        for some in by_place {
+            parts.begin(&self.call, some);
+        }
+        let longest = match self.is_late {
+            true => Duration::ZERO,
+            false => LONGEST_WAIT,
+        };
+        if let Ok(done) = timeout(longest, parts.end()).await {
+            return done;
+        }
+        self.is_late = true;
+        match self.call.service.removals.try_reserve(parts.bytes) {
+            Some(memory) => {
+                let counted = parts.removed + parts.names;
+                tokio::spawn(async move {
+                    while parts.tasks.join_next().await.is_some() {}
+                    drop(memory);
+                });
+                Ok(Ok(counted))
+            }
+            None => parts.end().await,
+        }
+    }
+}
+
+impl Parts {
+    fn begin(&mut self, call: &Call, some: NamedBlocks) {
+        let place = some.place();
+        let names = u32::try_from(some.names().len()).unwrap_or(u32::MAX);
+        let texts = some.names().iter();
+        let bytes = texts.map(|name| name.len() as u64 + NAME_BYTES).sum();
+        self.names += names;
+        self.bytes += bytes;
+        let (service, call) = (Arc::clone(&call.service), call.clone());
+        self.tasks.spawn(async move {
+            let remove = move || handler::remove_some(&call, &some);
+            let done = service.lanes.run_at(Kind::Removal, &[place], remove).await;
+            Part { names, bytes, done }
+        });
+    }
+
+    /// Waits for all of them. May be given up, and begun again.
+    async fn end(&mut self) -> Result<Result<u32, Answer>, CloseReason> {
+        while let Some(part) = self.tasks.join_next().await {
+            let part = part.map_err(|_| CloseReason::Panic)?;
+            self.names -= part.names;
+            self.bytes -= part.bytes;
+            match part.done.map_err(|_| CloseReason::Panic)? {
+                Ok(count) => self.removed += count,
+                Err(answer) => return Ok(Err(answer)),
+            }
+        }
+        Ok(Ok(self.removed))
+    }
+}
