@@ -26,6 +26,10 @@ const SAME_WISH: Duration = Duration::from_secs(1);
 /// disk that is only slow.
 const HAND_OVER_TIMEOUT: Duration = Duration::from_secs(30);
 
+/// Files on the disks of executors that nobody needs any more are deleted until then. Spark removes
+/// the others with their directories.
+const LAST_DELETIONS: Duration = Duration::from_secs(2);
+
 /// The end of the daemon, in two switches that turn once each: the end is requested, and then it
 /// comes.
 #[derive(Debug, Clone)]
@@ -81,8 +85,38 @@ impl Stop {
     }
 }
 
-/// Hands over what can be handed over. It has a thread and a time limit, because a disk may hang.
+/// Hands over what can be handed over, and meanwhile deletes on the disks of executors what is left.
 pub(crate) async fn hand_over(store: Arc<Store>) -> io::Result<()> {
+    let deletions = timeout(LAST_DELETIONS, delete_the_rest(&store));
+    let (written, _in_time) = tokio::join!(write_handover(Arc::clone(&store)), deletions);
+    written
+}
+
+/// Each disk has a thread, because it may hang.
+async fn delete_the_rest(store: &Arc<Store>) {
+    let mut deleting = Vec::new();
+    for place in store.foreign_places_with_trash() {
+        let (done, over) = oneshot::channel();
+        let store = Arc::clone(store);
+        let delete = move || {
+            store.empty_trash_at(place);
+            // Nobody waits if it took too long.
+            let _ = done.send(());
+        };
+        let name = format!("delete-{place}");
+        match thread::Builder::new().name(name).spawn(delete) {
+            Ok(_) => deleting.push(over),
+            Err(error) => tracing::warn!(%error, "files of removed shuffles stay on a disk"),
+        }
+    }
+    for over in deleting {
+        // An error is a panic, which is logged.
+        let _ = over.await;
+    }
+}
+
+/// Writes the handover. It has a thread and a time limit, because a disk may hang.
+async fn write_handover(store: Arc<Store>) -> io::Result<()> {
     let (done, mut over) = oneshot::channel();
     let writing = Arc::clone(&store);
     thread::Builder::new()
@@ -157,3 +191,6 @@ async fn either(terminate: &mut Signal, interrupt: &mut Signal) {
         _ = interrupt.recv() => {}
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -134,6 +134,19 @@ impl Store {
         locked(&self.unfinished).retain_mut(|removal| !removal.go_on(&self.resources));
     }
 
+    /// Returns the places of executors' disks with files that nobody needs any more.
+    pub fn foreign_places_with_trash(&self) -> Vec<usize> {
+        let foreign = self.resources.disks.len()..self.places_in_use();
+        let has_any = |place: &usize| self.resources.trash.has_any(*place);
+        foreign.filter(has_any).collect()
+    }
+
+    /// Deletes these files at one place, also if another thread is at it. Blocks as long as the
+    /// disk hangs.
+    pub fn empty_trash_at(&self, place: usize) {
+        self.resources.trash.empty_in_turn(place, &self.resources);
+    }
+
     /// Deletes the files that nobody needs any more, at all places. Blocks as long as a disk hangs.
     pub fn empty_trash(&self) {
         for place in 0..self.places_in_use() {

@@ -63,11 +63,32 @@ impl Trash {
         let (at, Some(place)) = (place, self.0.get(place)) else {
             return;
         };
-        let Ok(_turn) = place.turn.try_lock() else {
-            return;
-        };
+        if let Ok(_turn) = place.turn.try_lock() {
+            place.delete_all(at, resources);
+        }
+    }
+
+    /// Deletes what waits at the place, and waits for a thread that is at it.
+    pub(crate) fn empty_in_turn(&self, place: usize, resources: &Resources) {
+        if let Some(one) = self.0.get(place) {
+            let _turn = locked(&one.turn);
+            one.delete_all(place, resources);
+        }
+    }
+
+    /// True if anything waits at the place, or is being deleted.
+    pub(crate) fn has_any(&self, place: usize) -> bool {
+        self.0.get(place).is_some_and(|place| {
+            !locked(&place.waiting).is_empty() || place.turn.try_lock().is_err()
+        })
+    }
+}
+
+impl Place {
+    /// The caller has the turn.
+    fn delete_all(&self, at: usize, resources: &Resources) {
         loop {
-            let next = locked(&place.waiting).pop_front();
+            let next = locked(&self.waiting).pop_front();
             match next {
                 Some(garbage) => garbage.delete(resources, at),
                 None => return,
