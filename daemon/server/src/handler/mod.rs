@@ -44,7 +44,7 @@ use keys::{check_incarnation, generation};
 pub use push::Upload;
 use refuse::{count_refusal, fail, refuse, upload_refusal};
 pub use refuse::{malformed, upload_without_room, without_room, without_stream};
-pub use remove::{blocks_by_place, removal, remove_some, removed};
+pub use remove::{NAMES_AT_ONCE, Removal, blocks_by_place, remove_some, removed};
 use room::answers_of_connection;
 pub use room::{
     SHARE_OF_ANSWERS, answer_memory, answer_timeout, is_long_to_measure, list_memory,

@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Remove: shuffles, applications, blocks of executors that are gone.
 
+use bytes::{Buf, Bytes};
 use lodestone_model::{AppAttempt, GenerationId, Refusal, ShuffleKey};
 use lodestone_store::NamedBlocks;
 use lodestone_wire::Message;
 use lodestone_wire::extension::remove::EndApplication;
 use lodestone_wire::extension::status::Done;
-use lodestone_wire::spark::remove::{BlocksRemoved, RemoveBlocks, RemoveShuffleMerge};
+use lodestone_wire::spark::remove::{
+    BlocksRemoved, RemoveBlocks, RemoveBlocksHead, RemoveShuffleMerge, names_in,
+};
 
-use super::{Answer, Call, decode, fail};
+use super::{Answer, Call, fail, malformed};
 
 /// The number that means whichever generation is current.
 const ALL_GENERATIONS: GenerationId = GenerationId(-1);
@@ -42,9 +45,59 @@ pub(super) fn application(call: &Call, message: EndApplication) -> Result<Done, 
     })
 }
 
-/// Decodes a request, unless it is refused.
-pub fn removal(call: &Call, body: &[u8]) -> Result<RemoveBlocks, Answer> {
-    decode(body).map_err(|refusal| fail(call, &refusal))
+/// The names of blocks that are decoded at once: a name takes more memory than its bytes.
+pub const NAMES_AT_ONCE: usize = 512;
+
+/// A request of which a part of the names is not decoded yet.
+#[derive(Debug)]
+pub struct Removal {
+    head: RemoveBlocksHead,
+    /// The names that are left.
+    bytes: Bytes,
+}
+
+impl Removal {
+    /// Decodes the beginning of a request, which is here as a whole. An error is the answer.
+    pub fn begin(call: &Call, mut body: Bytes) -> Result<Self, Answer> {
+        // The type of the message.
+        body.advance(1);
+        let head = match RemoveBlocksHead::read(&body) {
+            Ok(Some(head)) => head,
+            Ok(None) => return Err(malformed(call, "RemoveBlocks: it ends early".to_owned())),
+            Err(error) => return Err(malformed(call, error.to_string())),
+        };
+        body.advance(head.bytes);
+        let store = &call.service.store;
+        let known = store.check_executor(&head.app, &head.exec_id);
+        known.map_err(|refusal| fail(call, &refusal))?;
+        Ok(Self { head, bytes: body })
+    }
+
+    /// Decodes some of the names, and returns their blocks on each disk; none if all are decoded.
+    /// Asks no disk. An error is the answer.
+    pub fn next_by_place(&mut self, call: &Call) -> Result<Vec<NamedBlocks>, Answer> {
+        let head = &mut self.head;
+        if head.names == 0 {
+            return Ok(Vec::new());
+        }
+        let most = head.names.min(NAMES_AT_ONCE);
+        let (names, bytes) =
+            names_in(&self.bytes, most).map_err(|error| malformed(call, error.to_string()))?;
+        if names.len() < most {
+            return Err(malformed(
+                call,
+                "RemoveBlocks: a name is missing".to_owned(),
+            ));
+        }
+        self.bytes.advance(bytes);
+        head.names -= most;
+        let some = RemoveBlocks {
+            app: head.app.clone(),
+            exec_id: head.exec_id.clone(),
+            block_ids: names,
+        };
+        blocks_by_place(call, some)
+    }
 }
 
 /// Returns the blocks on each disk. Asks no disk. An error is the answer.

@@ -5,11 +5,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use lodestone_store::NamedBlocks;
-use lodestone_wire::spark::remove::RemoveBlocks;
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::timeout;
 
+use super::carry_out;
 use crate::connection::CloseReason;
 use crate::handler::{self, Answer, Call};
 use crate::service::lanes::Kind;
@@ -45,6 +46,34 @@ struct Part {
     done: Result<Result<u32, Answer>, JoinError>,
 }
 
+/// Removes the blocks of a request, and answers. Their names are decoded in parts, each on a thread
+/// for calls that use memory only: a request may have 8 MiB of them, and the threads for removals
+/// may hang.
+pub(super) async fn remove_blocks(call: &Call, body: Bytes) -> Result<Answer, CloseReason> {
+    let begin = move |call: &Call| handler::Removal::begin(call, body);
+    let mut left = match carry_out(call.clone(), Kind::Control, begin).await? {
+        Ok(left) => left,
+        Err(answer) => return Ok(answer),
+    };
+    let (mut removal, mut removed) = (BlockRemoval::new(call.clone()), 0);
+    loop {
+        let decode = move |call: &Call| {
+            let by_place = left.next_by_place(call);
+            (left, by_place)
+        };
+        let (rest, by_place) = carry_out(call.clone(), Kind::Control, decode).await?;
+        left = rest;
+        match by_place {
+            Ok(none) if none.is_empty() => return Ok(handler::removed(removed)),
+            Ok(by_place) => match removal.remove(by_place).await? {
+                Ok(count) => removed += count,
+                Err(answer) => return Ok(answer),
+            },
+            Err(answer) => return Ok(answer),
+        }
+    }
+}
+
 impl BlockRemoval {
     pub(super) fn new(call: Call) -> Self {
         Self {
@@ -57,12 +86,8 @@ impl BlockRemoval {
     /// and are removed later, unless too many wait already: then the request waits for its disk.
     pub(super) async fn remove(
         &mut self,
-        some: RemoveBlocks,
+        by_place: Vec<NamedBlocks>,
     ) -> Result<Result<u32, Answer>, CloseReason> {
-        let by_place = match handler::blocks_by_place(&self.call, some) {
-            Ok(by_place) => by_place,
-            Err(answer) => return Ok(Err(answer)),
-        };
         let mut parts = Parts::default();
         for some in by_place {
             parts.begin(&self.call, some);

@@ -20,9 +20,6 @@ const LONGEST_BYTES: u64 = 64 << 20;
 /// names of 255 bytes.
 const NAME_BYTES: usize = 4 << 10;
 
-/// Names that are decoded at once: a name takes more memory than its bytes.
-const NAMES_AT_ONCE: usize = 512;
-
 /// A removal that is too long to be read as a whole.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Removal {
@@ -87,7 +84,7 @@ impl Reader {
         let (mut names_left, mut removed) = (head.names, 0);
         let mut removal = BlockRemoval::new(self.call.clone());
         while names_left > 0 {
-            let most = names_left.min(NAMES_AT_ONCE);
+            let most = names_left.min(handler::NAMES_AT_ONCE);
             let (names, bytes) = match names_in(self.rest_of(*left), most) {
                 Ok(found) => found,
                 Err(error) => return Ok(Err(self.undecoded(&error))),
@@ -107,7 +104,11 @@ impl Reader {
                 exec_id: head.exec_id.clone(),
                 block_ids: names,
             };
-            match removal.remove(some).await? {
+            let by_place = match handler::blocks_by_place(&self.call, some) {
+                Ok(by_place) => by_place,
+                Err(answer) => return Ok(Err(answer)),
+            };
+            match removal.remove(by_place).await? {
                 Ok(count) => removed += count,
                 Err(answer) => return Ok(Err(answer)),
             }

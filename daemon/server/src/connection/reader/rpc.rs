@@ -10,7 +10,7 @@ use lodestone_wire::frame::{MergedBlockMetaRequest, RpcFailure};
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 
-use super::blocks::BlockRemoval;
+use super::blocks::remove_blocks;
 use super::{Reader, answer_frame, at_once, carry_out, send};
 use crate::connection::{CloseReason, Hold, Outbound};
 use crate::handler::{self, Answer, Call, NoRoom};
@@ -218,7 +218,7 @@ async fn room_for(
 async fn rpc(call: &Call, body: Bytes) -> Result<Result<Answer, NoRoom>, CloseReason> {
     let kind = handler::kind(&body);
     let places = match kind {
-        Kind::Removal => return remove_blocks(call, &body).await.map(Ok),
+        Kind::Removal => return remove_blocks(call, body).await.map(Ok),
         // The directories of a registration are looked up in the table of mounts.
         Kind::Registration | Kind::Diagnosis => {
             let (call, asked) = (call.clone(), body.clone());
@@ -230,12 +230,4 @@ async fn rpc(call: &Call, body: Bytes) -> Result<Result<Answer, NoRoom>, CloseRe
     let work = move || handler::rpc(&call, &body);
     let done = service.lanes.run_at(kind, &places, work).await;
     done.map_err(|_| CloseReason::Panic)
-}
-
-async fn remove_blocks(call: &Call, body: &[u8]) -> Result<Answer, CloseReason> {
-    let removed = match handler::removal(call, body) {
-        Ok(removal) => BlockRemoval::new(call.clone()).remove(removal).await?,
-        Err(answer) => Err(answer),
-    };
-    Ok(removed.map_or_else(|answer| answer, handler::removed))
 }
