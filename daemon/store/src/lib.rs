@@ -87,6 +87,8 @@ pub use resource::timed_mutex::Wait;
 pub use spark::chunks::MergedMeta;
 pub use spark::executors::LOCAL_DIRS_MAX;
 pub use spark::finalize::STATUS_BYTES;
+pub use spark::originals::FoundOriginal;
+pub use spark::push::PushPlaces;
 pub use spark::remove::NamedBlocks;
 pub use state::executors::{EXECUTORS_MAX, ExecutorInfo};
 pub use state::store::Store;

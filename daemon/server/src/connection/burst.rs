@@ -3,17 +3,17 @@
 //! sent by the thread that serves the connection: to hand a block of some kilobytes to another
 //! thread costs more than to send it. All others are opened and sent on a lane.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use bytes::Bytes;
 use lodestone_model::{Code, Refusal};
-use lodestone_store::{ChunkData, Part, Wait};
+use lodestone_store::{ChunkData, FoundOriginal, Part, Wait};
 use lodestone_wire::Frame;
 use lodestone_wire::frame::{self, ChunkFailure, StreamFailure, StreamHead};
 use tokio::task::yield_now;
 
-use super::sending::{OpenChunk, Sending};
+use super::sending::{GATHERED_CHUNKS, OpenChunk, Sending};
 use super::watched::Watched;
 use super::writer::writable_in_time;
 use super::{ChunkHead, CloseReason, Hold, MAX_IN_WORK};
@@ -43,6 +43,8 @@ const READ_AHEAD_BYTES: u64 = 128 << 10;
 pub(super) struct Wanted {
     pub(super) head: ChunkHead,
     pub(super) job: Job,
+    /// What was found of it before: a block of an executor.
+    pub(super) found: Option<FoundOriginal>,
     pub(super) _hold: Hold,
     /// Since the request came.
     pub(super) stopwatch: Stopwatch,
@@ -112,13 +114,29 @@ impl Burst {
         places: Vec<usize>,
     ) -> Result<(Self, Result<State, CloseReason>), CloseReason> {
         let service = Arc::clone(&self.service);
-        let at = places.clone();
-        let going = service.lanes.read(&at, move || {
+        let next = self.next_places();
+        let going = service.lanes.read(places, &next, move |places| {
             let mut left = MAX_BYTES;
-            let state = self.go(Wait::InTime, &places, &mut left);
+            let state = self.go(Wait::InTime, places, &mut left);
             (self, state)
         });
         going.await.map_err(|_| CloseReason::Panic)
+    }
+
+    /// Where the next blocks of executors are, of which some may be sent together: an executor has
+    /// them on all of its disks in turn. Asks no disk, and finds each block once.
+    fn next_places(&mut self) -> Vec<usize> {
+        let mut places = BTreeSet::new();
+        for wanted in self.waiting.iter_mut().take(GATHERED_CHUNKS - 1) {
+            let known = wanted.found.take();
+            let found = known.or_else(|| wanted.job.find_original(&self.service.store));
+            let Some(found) = found else {
+                break;
+            };
+            places.extend(found.places());
+            wanted.found = Some(found);
+        }
+        places.into_iter().collect()
     }
 
     /// Where the next bytes are, if it may be necessary to wait for them.
@@ -214,7 +232,7 @@ impl Burst {
                 .map(|(wanted, _)| wanted)
                 .or_else(|| self.waiting.pop_front()),
         };
-        let Some(wanted) = wanted else {
+        let Some(mut wanted) = wanted else {
             return Ok(false);
         };
         // What is open does not wait for the lock of the next one, nor for its descriptor.
@@ -222,12 +240,13 @@ impl Burst {
             true => wait,
             false => Wait::Never,
         };
-        match opened(wait, places, &wanted.job, &self.service) {
+        match opened(wait, places, &mut wanted, &self.service) {
             Opened::Here(opened, places) => {
                 self.begin(wanted, opened, places)?;
                 Ok(true)
             }
-            Opened::Elsewhere(places) => {
+            Opened::Elsewhere(places, found) => {
+                wanted.found = found;
                 self.elsewhere = Some((wanted, places));
                 Ok(false)
             }
@@ -266,7 +285,8 @@ impl Burst {
     }
 }
 
-fn opened(wait: Wait, places: &[usize], job: &Job, service: &Service) -> Opened {
+fn opened(wait: Wait, places: &[usize], wanted: &mut Wanted, service: &Service) -> Opened {
+    let (job, known) = (&wanted.job, wanted.found.take());
     if service
         .unreadable
         .has(|| job.name(), || service.store.now_ms())
@@ -274,7 +294,7 @@ fn opened(wait: Wait, places: &[usize], job: &Job, service: &Service) -> Opened 
         let refusal = Code::DiskFailed.because("the disk did not give these bytes before");
         return Opened::Here(Err(refusal), Vec::new());
     }
-    job.open_at(wait, places, &service.store)
+    job.open_at(wait, places, known, &service.store)
 }
 
 fn read_ahead(data: &ChunkData) {
@@ -321,3 +341,6 @@ pub(super) fn failure(head: &ChunkHead, refusal: &Refusal) -> Bytes {
     }
     .to_bytes()
 }
+
+#[cfg(test)]
+mod tests;

@@ -32,6 +32,7 @@ const MAX_NAME_BYTES: usize = 256;
 
 mod blocks;
 mod frame;
+mod push;
 mod removal;
 mod rpc;
 mod upload;
@@ -181,6 +182,7 @@ impl Reader {
             Ok(job) => Outbound::Chunk(Wanted {
                 head,
                 job,
+                found: None,
                 _hold: hold,
                 stopwatch,
             }),

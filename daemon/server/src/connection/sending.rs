@@ -243,6 +243,7 @@ mod tests {
                 chunk_index,
             }),
             job: streams.take(1, chunk_index).unwrap(),
+            found: None,
             _hold: Hold {
                 _permit: Arc::clone(&permits).try_acquire_owned().unwrap(),
                 memory: Vec::new(),

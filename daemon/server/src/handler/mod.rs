@@ -229,6 +229,20 @@ pub fn upload(call: &Call, upload: &Upload, body: &[u8], before: &[Code]) -> Ans
     }
 }
 
+/// Prepares the first block of a partition of Spark's own push. An answer refuses the block.
+pub fn begin_block(call: &Call, block: &PushBlockStream) -> Option<Answer> {
+    match push::begin_block(call, block) {
+        Ok(reply) => reply.map(|reply| Answer::Response(reply.to_bytes())),
+        Err(refusal) => Some(upload_refusal(call, PushBlockStream::ID, &refusal)),
+    }
+}
+
+/// Refuses a block, because those that wait for disks of executors have all of their memory.
+pub fn block_without_room(call: &Call) -> Answer {
+    let refusal = Code::Overloaded.because("too many blocks wait for a disk");
+    upload_refusal(call, PushBlockStream::ID, &refusal)
+}
+
 /// Answers which maps are in the chunks of a merged partition.
 pub fn merged_meta(call: &Call, request: &MergedBlockMetaRequest) -> Result<(u32, Bytes), String> {
     merged::meta(call, request).map_err(|refusal| {

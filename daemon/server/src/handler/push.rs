@@ -160,6 +160,17 @@ fn commits(call: &Call, batch: &PushBatch) -> bool {
     commit::map(call, message).is_ok()
 }
 
+/// Prepares the first push to a partition: `None` if the block may follow.
+pub(super) fn begin_block(
+    call: &Call,
+    block: &PushBlockStream,
+) -> Result<Option<BlockPushReturnCode>, Refusal> {
+    match call.service.store.begin_push(&block.key, block.reduce_id)? {
+        Code::Ok => Ok(None),
+        code => block_answer(call, block, code).map(Some),
+    }
+}
+
 pub(super) fn block(
     call: &Call,
     block: &PushBlockStream,
@@ -169,6 +180,15 @@ pub(super) fn block(
     let store = &call.service.store;
     let code = store.push_block_if(call.wait, key, map_index, reduce, body)?;
     count_upload(call, body);
+    block_answer(call, block, code)
+}
+
+fn block_answer(
+    call: &Call,
+    block: &PushBlockStream,
+    code: Code,
+) -> Result<BlockPushReturnCode, Refusal> {
+    let (key, map_index, reduce) = (&block.key, block.map_index, block.reduce_id);
     count_segment(call, code);
     let code = match code {
         Code::Ok | Code::Duplicate => PushCode::Success,

@@ -18,10 +18,13 @@ const CONTROLS: usize = 8;
 /// streams of merged data.
 const QUESTIONS: usize = 16;
 
-/// Pushes, and the finalize of Spark's own push. At most a third of these threads write to one disk
-/// or wait to, and another third look for files on one disk of executors or wait to (`Flow` of the
-/// store).
+/// Pushes, and the finalize of Spark's own push. One disk of executors that hangs has at most 64 of
+/// these threads: 32 in pushes of Spark's own, and 32 in finalizes, of which 16 wait (`Flow` of the
+/// store). If it has a data directory too, 16 more wait there.
 const PUSHES: usize = 96;
+
+/// Pushes of Spark's own to one disk of executors. Others wait before they have a thread.
+const PUSHES_OF_DISK: usize = 32;
 
 /// Aborts of map attempts, which punch holes into files.
 const ABORTS: usize = 8;
@@ -52,6 +55,10 @@ pub const FOREIGN_READS: usize = 2 * READS_OF_DISK;
 
 /// The most for one disk: more reads at a time make no disk faster.
 pub const READS_OF_DISK: usize = 24;
+
+/// Threads that read blocks from several disks of executors for one client. If one of these disks
+/// hangs, so many turns of each other one are gone, and no more.
+const GATHERS: usize = READS_OF_DISK / 3;
 
 /// Threads without a lane: the store is opened, and the host's memory is looked at.
 const OTHERS: usize = 2;
@@ -138,7 +145,7 @@ pub struct Lanes {
     threads: Threads,
     control: Lane,
     questions: Lane,
-    pushes: Lane,
+    pushes: SharedLane,
     aborts: Lane,
     removals: SharedLane,
     operators: Lane,
@@ -148,10 +155,11 @@ pub struct Lanes {
     /// By data directory.
     reads: Vec<Lane>,
     foreign_reads: SharedLane,
+    gathers: Lane,
 }
 
-/// A lane of the disks of Spark's executors, of which one disk has at most half. Two that hang take
-/// all of it.
+/// A lane of the disks of Spark's executors, of which one disk has at most a share: half, or of
+/// pushes a third. So two that hang may take all of it.
 #[derive(Debug)]
 struct SharedLane {
     all: Lane,
@@ -161,9 +169,9 @@ struct SharedLane {
 
 /// The turns of one call, until they are dropped. Most calls need one.
 #[derive(Debug)]
-enum Turns {
-    One { _turn: Turn },
-    Several { _turns: Vec<Turn> },
+pub struct Turns {
+    _one: Option<Turn>,
+    several: Vec<Turn>,
 }
 
 impl Lane {
@@ -185,7 +193,11 @@ impl Lane {
 
 impl SharedLane {
     fn new(threads: usize) -> Self {
-        let share = || Lane::new(threads.div_ceil(2));
+        Self::with_share(threads, threads.div_ceil(2))
+    }
+
+    fn with_share(threads: usize, share: usize) -> Self {
+        let share = || Lane::new(share);
         let shares = std::iter::repeat_with(share);
         Self {
             all: Lane::new(threads),
@@ -201,7 +213,7 @@ impl Lanes {
             threads,
             control: Lane::new(CONTROLS),
             questions: Lane::new(QUESTIONS),
-            pushes: Lane::new(PUSHES),
+            pushes: SharedLane::with_share(PUSHES, PUSHES_OF_DISK),
             aborts: Lane::new(ABORTS),
             removals: SharedLane::new(REMOVALS),
             operators: Lane::new(OPERATORS),
@@ -212,6 +224,7 @@ impl Lanes {
                 .map(|_| Lane::new(reads_of_each(disks)))
                 .collect(),
             foreign_reads: SharedLane::new(FOREIGN_READS),
+            gathers: Lane::new(GATHERS),
         }
     }
 
@@ -239,16 +252,32 @@ impl Lanes {
         places: &[usize],
         call: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, JoinError> {
-        let turns = match kind {
+        let turns = self.turns_for(kind, places).await;
+        self.run_in(turns, kind, call).await
+    }
+
+    /// Waits for the turns of a call.
+    pub async fn turns_for(&self, kind: Kind, places: &[usize]) -> Turns {
+        match kind {
             Kind::Control => of_one(&self.control).await,
             Kind::Question => of_one(&self.questions).await,
-            Kind::Push => of_one(&self.pushes).await,
+            Kind::Push if places.is_empty() => of_one(&self.pushes.all).await,
+            Kind::Push => self.at(places, &self.pushes).await,
             Kind::Abort => of_one(&self.aborts).await,
             Kind::Operator => of_one(&self.operators).await,
             Kind::Removal => self.at(places, &self.removals).await,
             Kind::Registration => self.at(places, &self.registrations).await,
             Kind::Diagnosis => self.at(places, &self.diagnoses).await,
-        };
+        }
+    }
+
+    /// Carries out a call that has its turns.
+    pub async fn run_in<T: Send + 'static>(
+        &self,
+        turns: Turns,
+        kind: Kind,
+        call: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, JoinError> {
         let call = move || {
             let _turns = turns;
             call()
@@ -260,18 +289,41 @@ impl Lanes {
         self.threads.carry_out(Work::Call(kind), call).await
     }
 
-    /// Sends chunks that are at these places, when there is a turn at each.
+    /// Sends chunks that are at these places, when there is a turn at each, and chunks behind them
+    /// at some of the next places of executors' disks: where there are turns now. `send` gets the
+    /// places.
     pub async fn read<T: Send + 'static>(
         &self,
-        places: &[usize],
-        send: impl FnOnce() -> T + Send + 'static,
+        mut places: Vec<usize>,
+        next: &[usize],
+        send: impl FnOnce(&[usize]) -> T + Send + 'static,
     ) -> Result<T, JoinError> {
-        let turns = self.reading(places).await;
+        let mut turns = self.reading(&places).await;
+        let gather = self.gather(&mut places, &mut turns, next);
+        let at = places.clone();
         let send = move || {
-            let _turns = turns;
-            send()
+            let _turns = (turns, gather);
+            send(&at)
         };
-        self.threads.carry_out(Work::Read(places), send).await
+        self.threads.carry_out(Work::Read(&places), send).await
+    }
+
+    /// Adds turns at the next places, as far as there are any. `None` if all is at one disk, or if
+    /// as many read from several disks as may.
+    fn gather(&self, places: &mut Vec<usize>, turns: &mut Turns, next: &[usize]) -> Option<Turn> {
+        if next.iter().all(|place| places.contains(place)) || !self.is_foreign(places) {
+            return None;
+        }
+        let gather = self.gathers.try_turn()?;
+        for place in next {
+            if !places.contains(place)
+                && let Some(turn) = self.share(*place, &self.foreign_reads).try_turn()
+            {
+                places.push(*place);
+                turns.several.push(turn);
+            }
+        }
+        Some(gather)
     }
 
     /// Waits for a turn at each of these places; without one, for a turn to send from memory.
@@ -279,8 +331,12 @@ impl Lanes {
         if places.is_empty() {
             return of_one(&self.chunks).await;
         }
-        let is_foreign = places.iter().any(|place| *place >= self.reads.len());
+        let is_foreign = self.is_foreign(places);
         self.turns(places, &self.foreign_reads, is_foreign).await
+    }
+
+    fn is_foreign(&self, places: &[usize]) -> bool {
+        places.iter().any(|place| *place >= self.reads.len())
     }
 
     /// Waits for a turn in a lane, and in the shares of these places.
@@ -310,7 +366,10 @@ impl Lanes {
                 }
             }
             let Some((at, needed)) = busy else {
-                return Turns::Several { _turns: turns };
+                return Turns {
+                    _one: None,
+                    several: turns,
+                };
             };
             drop((turns, waited.take()));
             waited = Some((at, needed.turn().await));
@@ -327,8 +386,10 @@ impl Lanes {
 }
 
 async fn of_one(lane: &Lane) -> Turns {
-    let _turn = lane.turn().await;
-    Turns::One { _turn }
+    Turns {
+        _one: Some(lane.turn().await),
+        several: Vec::new(),
+    }
 }
 
 fn reads_of_each(disks: usize) -> usize {

@@ -45,6 +45,9 @@ const MAX_KEPT_BYTES: u64 = 64 << 20;
 /// Names of blocks that wait for a disk which does not remove them: some hundred thousand.
 const REMOVAL_BYTES: u64 = 16 << 20;
 
+/// This part of the memory for uploads may be that of blocks that wait for a disk of executors.
+const WAITING_PART: u64 = 4;
+
 /// How the memory budget is shared out.
 #[derive(Debug, Clone, Copy)]
 pub struct MemorySplit {
@@ -95,6 +98,9 @@ pub struct Service {
     pub lists: SharedPool,
     /// Threads for calls of the store.
     pub lanes: Lanes,
+    /// Blocks of Spark's own push that wait for a turn at a disk of executors: this much of the
+    /// memory for uploads.
+    pub waiting_blocks: Pool,
     /// Memory for names of blocks that wait for a disk, after their request was answered.
     pub removals: Pool,
     /// Blocks that a disk did not give.
@@ -141,6 +147,7 @@ impl Service {
         let first_stream = store.process_number().cast_signed() & 0x00ff_ffff_ffff_0000;
         Arc::new(Self {
             lanes: Lanes::new(usize::from(store.disk_count()), threads),
+            waiting_blocks: Pool::new(split.upload_bytes / WAITING_PART),
             removals: Pool::new(REMOVAL_BYTES),
             store,
             uploads: Uploads::new(

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use lodestone_model::{AppAttempt, AppId, Code, Refusal, ShuffleKey};
-use lodestone_store::{ChunkData, FoundChunk, Store, Wait};
+use lodestone_store::{ChunkData, FoundChunk, FoundOriginal, Store, Wait};
 
 use super::items::Items;
 use super::unreadable::ItemName;
@@ -53,22 +53,51 @@ impl Job {
         )
     }
 
-    /// Opens the item, if its bytes are in memory or at one of these places.
-    pub fn open_at(&self, wait: Wait, places: &[usize], store: &Store) -> Opened {
-        let found = self.find(wait, store);
+    /// Opens the item, if its bytes are in memory or at one of these places. `known`: what was found
+    /// of it before.
+    pub fn open_at(
+        &self,
+        wait: Wait,
+        places: &[usize],
+        known: Option<FoundOriginal>,
+        store: &Store,
+    ) -> Opened {
+        let found = match known {
+            Some(known) => Ok(Found::Foreign(known)),
+            None => self.find(wait, store),
+        };
+        let found = match found {
+            Ok(found) => found,
+            Err(refusal) => return opened_in_time(wait, Err(refusal), Vec::new()),
+        };
         let needed = match &found {
-            Ok(Found::Merged(chunk)) => chunk.places(),
-            Ok(Found::Foreign(places)) => places.clone(),
-            Err(_) => Vec::new(),
+            Found::Merged(chunk) => chunk.places(),
+            Found::Foreign(original) => original.places(),
         };
         if !needed.iter().all(|place| places.contains(place)) {
-            return Opened::Elsewhere(needed);
+            let found = match found {
+                // It may hold memory of the store.
+                Found::Merged(_) => None,
+                Found::Foreign(original) => Some(original),
+            };
+            return Opened::Elsewhere(needed, found);
         }
-        let opened = found.and_then(|found| self.open(wait, found, store));
-        let is_busy = |refusal: &Refusal| refusal.code == Code::Overloaded;
-        match wait == Wait::Never && opened.as_ref().is_err_and(is_busy) {
-            true => Opened::Elsewhere(needed),
-            false => Opened::Here(opened, needed),
+        let opened = match found {
+            Found::Merged(chunk) => chunk.open(wait, store),
+            Found::Foreign(original) => original.open(store),
+        };
+        opened_in_time(wait, opened, needed)
+    }
+
+    /// Finds a block of an executor: `None` if the item is something else, or if there is none.
+    pub(crate) fn find_original(&self, store: &Store) -> Option<FoundOriginal> {
+        // Merged data is not looked for: that takes locks, and may hold memory of the store.
+        if !self.is_sparks_own() {
+            return None;
+        }
+        match self.find(Wait::Never, store) {
+            Ok(Found::Foreign(original)) => Some(original),
+            _ => None,
         }
     }
 
@@ -82,54 +111,49 @@ impl Job {
             shuffle,
             generation,
         };
-        match source.items.get(self.index).as_deref() {
-            Some(StreamItem::Segments {
+        let Some(item) = source.items.get(self.index) else {
+            return Err(Code::Malformed.because(format!("no chunk {} in the stream", self.index)));
+        };
+        match &*item {
+            StreamItem::Segments {
                 shuffle,
                 generation,
                 reduce,
                 slots,
-            }) => store
+            } => store
                 .find_segments(wait, &key(*shuffle, *generation), *reduce, slots)
                 .map(Found::Merged),
-            Some(StreamItem::Merged {
+            StreamItem::Merged {
                 shuffle,
                 generation,
                 reduce,
                 chunk,
-            }) => store
+            } => store
                 .find_chunk(wait, &key(*shuffle, *generation), *reduce, *chunk)
                 .map(Found::Merged),
-            Some(StreamItem::Original { shuffle, map, .. }) => {
-                let places = store.places_of_original(app, &source.exec, *shuffle, *map);
-                Ok(Found::Foreign(places))
+            StreamItem::Original {
+                shuffle,
+                map,
+                reduces,
+            } => {
+                let output = (*shuffle, *map);
+                let found = store.find_original(app, &source.exec, output, reduces.clone());
+                found.map(Found::Foreign)
             }
-            Some(StreamItem::Rdd { rdd, split }) => {
-                let places = store.places_of_rdd_block(app, &source.exec, *rdd, *split);
-                Ok(Found::Foreign(places))
+            StreamItem::Rdd { rdd, split } => {
+                let found = store.find_rdd_block(app, &source.exec, *rdd, *split);
+                found.map(Found::Foreign)
             }
-            None => Err(Code::Malformed.because(format!("no chunk {} in the stream", self.index))),
         }
     }
+}
 
-    /// Opens the files of what was found. Blocks as long as their disks do; a caller that must not
-    /// wait must have found bytes in memory only.
-    fn open(&self, wait: Wait, found: Found, store: &Store) -> Result<ChunkData, Refusal> {
-        let Source { app, exec, .. } = &self.listed.source;
-        match (found, self.listed.source.items.get(self.index).as_deref()) {
-            (Found::Merged(chunk), _) => chunk.open(wait, store),
-            (
-                Found::Foreign(_),
-                Some(StreamItem::Original {
-                    shuffle,
-                    map,
-                    reduces,
-                }),
-            ) => store.original_blocks(app, exec, *shuffle, *map, reduces.clone()),
-            (Found::Foreign(_), Some(StreamItem::Rdd { rdd, split })) => {
-                store.rdd_block(app, exec, *rdd, *split)
-            }
-            (Found::Foreign(_), _) => Err(Code::Internal.because("no block of an executor")),
-        }
+/// A thread that must not wait leaves what is held up to another one.
+fn opened_in_time(wait: Wait, opened: Result<ChunkData, Refusal>, places: Vec<usize>) -> Opened {
+    let is_busy = |refusal: &Refusal| refusal.code == Code::Overloaded;
+    match wait == Wait::Never && opened.as_ref().is_err_and(is_busy) {
+        true => Opened::Elsewhere(places, None),
+        false => Opened::Here(opened, places),
     }
 }
 
@@ -139,8 +163,8 @@ pub enum Opened {
     /// The item, or the reason why there is none, and the places where its files are.
     Here(Result<ChunkData, Refusal>, Vec<usize>),
     /// It is at these places; at none if another thread holds it up for a moment. Only a thread
-    /// that may wait for them opens it.
-    Elsewhere(Vec<usize>),
+    /// that may wait for them opens it. A block of an executor need not be found again.
+    Elsewhere(Vec<usize>, Option<FoundOriginal>),
 }
 
 /// Where the bytes of a chunk are.
@@ -148,6 +172,6 @@ pub enum Opened {
 enum Found {
     /// In the store's memory or files.
     Merged(FoundChunk),
-    /// In files of an executor, which are not looked for yet, on the disks at these places.
-    Foreign(Vec<usize>),
+    /// In files of an executor, which are not looked for yet.
+    Foreign(FoundOriginal),
 }

@@ -39,24 +39,24 @@ const BLOCK_BYTES: usize = 300_000;
 const LONGEST_STOP: Duration = Duration::from_secs(20);
 
 /// The two disks, and the applications whose executors are there.
-const BAD: usize = 0;
-const WELL: usize = 1;
+pub(crate) const BAD: usize = 0;
+pub(crate) const WELL: usize = 1;
 
-struct Host {
+pub(crate) struct Host {
     disks: [TempDir; 2],
-    fs: TrapFs,
-    daemon: Inside,
+    pub(crate) fs: TrapFs,
+    pub(crate) daemon: Inside,
     admin: SocketAddr,
     /// It has pushed "in memory" and can read it.
     client: Client,
     pushed: u32,
 }
 
-fn app(disk: usize) -> AppId {
+pub(crate) fn app(disk: usize) -> AppId {
     AppId::new(["app-bad", "app-well"][disk]).unwrap()
 }
 
-fn shuffle(disk: usize, id: i32) -> ShuffleKey {
+pub(crate) fn shuffle(disk: usize, id: i32) -> ShuffleKey {
     ShuffleKey {
         app: app(disk),
         ..generation(id)
@@ -64,7 +64,7 @@ fn shuffle(disk: usize, id: i32) -> ShuffleKey {
 }
 
 /// What is said of a pushed block.
-fn block(key: ShuffleKey, reduce: u32) -> PushBlockStream {
+pub(crate) fn block(key: ShuffleKey, reduce: u32) -> PushBlockStream {
     PushBlockStream {
         key,
         map_index: MapIndex(0),
@@ -74,7 +74,7 @@ fn block(key: ShuffleKey, reduce: u32) -> PushBlockStream {
 }
 
 impl Host {
-    fn start() -> Self {
+    pub(crate) fn start() -> Self {
         let disks = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
         let fs = TrapFs::with_disks(&disks);
         let dirs = disks.each_ref().map(|disk| disk.path().join("data"));
@@ -100,12 +100,12 @@ impl Host {
         host
     }
 
-    fn path(&self, disk: usize) -> &Path {
+    pub(crate) fn path(&self, disk: usize) -> &Path {
         self.disks[disk].path()
     }
 
     /// The directory of an executor.
-    fn executor_dir(&self, disk: usize, exec: &str) -> PathBuf {
+    pub(crate) fn executor_dir(&self, disk: usize, exec: &str) -> PathBuf {
         self.path(disk).join(format!("blockmgr-{exec}"))
     }
 
@@ -140,7 +140,7 @@ impl Host {
     }
 
     /// All that needs no disk, or the other one, is answered.
-    fn everything_else_goes_on(&mut self) {
+    pub(crate) fn everything_else_goes_on(&mut self) {
         let key = self.daemon.key(1);
         for _ in 0..10 {
             quickly("hello", || {
@@ -163,7 +163,7 @@ impl Host {
     }
 
     /// The daemon serves nobody any more, while calls hang.
-    fn ends_in_time(&self) {
+    pub(crate) fn ends_in_time(&self) {
         let began = Instant::now();
         self.daemon.end();
         let took = began.elapsed();

@@ -29,3 +29,4 @@ mod support;
 mod timeouts;
 mod two_disks;
 mod uploads;
+mod waiting_pushes;

@@ -20,8 +20,12 @@ use crate::support::{Client, Daemon};
 
 const MIB: usize = 1 << 20;
 
-/// Partitions on the disk that hangs: more than threads may write there, or wait to.
-const PARTITIONS: u32 = 50;
+/// Partitions on the disk that hangs: more than there are threads for pushes. If each push there
+/// had one, none would be left for the other disk.
+const PARTITIONS: u32 = 120;
+
+/// Blocks that go to a disk at once when memory is short. The memory for uploads has room for all.
+const PUSHED_BYTES: usize = MIB / 4;
 
 /// As many threads as may write to a disk, and as many as may wait to.
 const HANGING: u32 = 16 + 16;
@@ -81,7 +85,12 @@ fn a_disk_that_hangs_keeps_nobody_from_hello_health_the_other_disk_and_the_end()
     let (answered, answers) = mpsc::channel();
     for n in 0..PARTITIONS {
         let (mut pusher, answered) = (Client::connect(&daemon), answered.clone());
-        let (meta, body) = batch(&hanging, PARTITIONS + n, 10, &[(2 * n, &block)]);
+        let (meta, body) = batch(
+            &hanging,
+            PARTITIONS + n,
+            10,
+            &[(2 * n, &block[..PUSHED_BYTES])],
+        );
         // Those that hang end with the daemon.
         thread::spawn(move || {
             pusher.socket.set_read_timeout(None).unwrap();

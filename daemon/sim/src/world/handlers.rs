@@ -196,11 +196,15 @@ impl Handlers {
     /// Opens a chunk as the writer of a connection does.
     pub(super) fn open(&self, call: &Call, job: &Job) -> Result<ChunkData, Refusal> {
         let store = &call.service.store;
-        let mut opened = self.disk.untouched(|| job.open_at(Wait::Never, &[], store));
+        let mut opened = self
+            .disk
+            .untouched(|| job.open_at(Wait::Never, &[], None, store));
         loop {
             match opened {
                 Opened::Here(opened, _) => return opened,
-                Opened::Elsewhere(places) => opened = job.open_at(Wait::InTime, &places, store),
+                Opened::Elsewhere(places, found) => {
+                    opened = job.open_at(Wait::InTime, &places, found, store);
+                }
             }
         }
     }

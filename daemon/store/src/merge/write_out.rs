@@ -17,7 +17,7 @@ use super::tail::Tail;
 use crate::resource::Resources;
 use crate::resource::disk::{DiskIndex, code_of};
 use crate::resource::file_path::FilePath;
-use crate::resource::flow::Writing;
+use crate::resource::flow::{Line, Writing};
 use crate::resource::home::{DataFile, Home};
 use crate::resource::timed_mutex::{LockWaits, TimedGuard};
 
@@ -281,11 +281,11 @@ impl Partition {
         else {
             return Ok(());
         };
-        let asking = turn(resources, writer, path.place);
-        let _asking = asking.map_err(|error| code_of(&error))?;
+        let turn = turn(resources, writer, path.place);
+        let _asking = turn.map_err(|error| code_of(&error))?.only_asking();
         // A disk that does not say how much it has is not judged.
         let space = resources.fs().space(&path.base).unwrap_or_default();
-        match resources.disks.keeps(&path.base, space) {
+        match resources.disks.keeps(&path, space) {
             true => Err(Code::DiskFull),
             false => Ok(()),
         }
@@ -316,10 +316,13 @@ fn turn(resources: &Resources, writer: Writer, place: usize) -> io::Result<Writi
         resources.disks.flow_at(place),
         resources.environment.clock.as_ref(),
     );
-    match writer {
-        Writer::Finalize => flow.begin_in_line(clock),
-        Writer::Request | Writer::Place(_) => flow.begin(clock),
-    }
+    let is_foreign = place >= resources.disks.len();
+    let line = match writer {
+        Writer::Finalize => Line::Finalizes,
+        Writer::Request if is_foreign => Line::Pushes,
+        Writer::Request | Writer::Place(_) => Line::Short,
+    };
+    flow.begin_in(line, clock)
 }
 
 impl Inner {

@@ -3,6 +3,7 @@
 //! host compute the same paths and read the files themselves.
 
 use std::collections::BTreeSet;
+use std::fmt::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -52,6 +53,40 @@ pub(crate) struct SpreadDir {
     pub(crate) place: usize,
     /// Keeps the place, if it is the disk's own.
     pub(crate) used: Option<DiskUse>,
+}
+
+/// The hash of the name of a file, by which Spark chooses its directory: `String.hashCode` of Java.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct NameHash(i32);
+
+impl NameHash {
+    pub(crate) fn of(name: impl fmt::Display) -> Self {
+        Self::default().and(name)
+    }
+
+    /// The hash of a name that continues so.
+    pub(crate) fn and(mut self, more: impl fmt::Display) -> Self {
+        // A hash takes any text.
+        let _ = write!(self, "{more}");
+        self
+    }
+
+    /// As Spark makes it non-negative.
+    fn number(self) -> usize {
+        match self.0 {
+            i32::MIN => 0,
+            hash => hash.unsigned_abs() as usize,
+        }
+    }
+}
+
+impl Write for NameHash {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        self.0 = text.encode_utf16().fold(self.0, |hash, unit| {
+            hash.wrapping_mul(31).wrapping_add(i32::from(unit))
+        });
+        Ok(())
+    }
 }
 
 /// The three files of a merged partition.
@@ -119,6 +154,13 @@ impl HashedDirs {
         self.dirs.iter().map(|dir| dir.place).collect()
     }
 
+    /// The directories, each with the place of its disk.
+    pub(crate) fn with_places(&self) -> impl Iterator<Item = (usize, &Path)> {
+        self.dirs
+            .iter()
+            .map(|dir| (dir.place, Path::new(&dir.name)))
+    }
+
     /// The directories at a place that are the executor's own.
     pub(crate) fn own_at(&self, place: usize) -> impl Iterator<Item = &Path> {
         let here = self.own().filter(move |dir| dir.place == place);
@@ -141,13 +183,13 @@ impl HashedDirs {
         self.dirs.iter().filter(move |dir| all || is_own(dir))
     }
 
-    /// The place of the disk of the file of this name.
-    pub(crate) fn place_of(&self, name: &str) -> usize {
-        self.dir_of(non_negative_hash(name)).place
+    /// The place of the disk of the file whose name has this hash.
+    pub(crate) fn place_of(&self, hash: NameHash) -> usize {
+        self.dir_of(hash).place
     }
 
-    fn dir_of(&self, hash: u32) -> &SpreadDir {
-        match self.dirs.get(hash as usize % self.dirs.len()) {
+    fn dir_of(&self, hash: NameHash) -> &SpreadDir {
+        match self.dirs.get(hash.number() % self.dirs.len()) {
             Some(dir) => dir,
             None => unreachable!("there is at least one directory"),
         }
@@ -155,8 +197,12 @@ impl HashedDirs {
 
     /// Where the file of this name is: `<dir>/<two hex digits>/<name>`.
     pub(crate) fn path(&self, name: &str) -> ForeignPath {
-        let hash = non_negative_hash(name);
-        let sub_dir = (hash as usize / self.dirs.len()) % self.sub_dirs as usize;
+        self.path_of(NameHash::of(name), name)
+    }
+
+    /// Where the file of this name is, which has this hash.
+    pub(crate) fn path_of(&self, hash: NameHash, name: &str) -> ForeignPath {
+        let sub_dir = (hash.number() / self.dirs.len()) % self.sub_dirs as usize;
         let file = PathBuf::from(format!("{sub_dir:02x}/{name}"));
         let dir = self.dir_of(hash);
         ForeignPath {
@@ -173,10 +219,27 @@ impl HashedDirs {
         reduce: ReduceId,
         which: MergedFile,
     ) -> ForeignPath {
-        let suffix = match which {
-            MergedFile::Data => "data",
-            MergedFile::Index => "index",
-            MergedFile::Meta => "meta",
+        self.path(&which.name(key, reduce).to_string())
+    }
+
+    /// The place of the disk of a file of a merged partition.
+    pub(crate) fn place_of_merged(
+        &self,
+        key: &ShuffleKey,
+        reduce: ReduceId,
+        which: MergedFile,
+    ) -> usize {
+        self.place_of(NameHash::of(which.name(key, reduce)))
+    }
+}
+
+impl MergedFile {
+    /// Its name, as Spark's executors know it.
+    fn name(self, key: &ShuffleKey, reduce: ReduceId) -> impl fmt::Display {
+        let suffix = match self {
+            Self::Data => "data",
+            Self::Index => "index",
+            Self::Meta => "meta",
         };
         let ShuffleKey {
             app,
@@ -184,20 +247,12 @@ impl HashedDirs {
             generation,
             ..
         } = key;
-        self.path(&format!(
-            "shuffleMerged_{app}_{shuffle}_{generation}_{reduce}.{suffix}"
-        ))
-    }
-}
-
-/// `String.hashCode` of Java, made non-negative as Spark does.
-fn non_negative_hash(name: &str) -> u32 {
-    let hash = name.encode_utf16().fold(0_i32, |hash, unit| {
-        hash.wrapping_mul(31).wrapping_add(i32::from(unit))
-    });
-    match hash {
-        i32::MIN => 0,
-        hash => hash.unsigned_abs(),
+        fmt::from_fn(move |f| {
+            write!(
+                f,
+                "shuffleMerged_{app}_{shuffle}_{generation}_{reduce}.{suffix}"
+            )
+        })
     }
 }
 
@@ -209,10 +264,15 @@ mod tests {
     fn hashes_are_those_of_java() {
         // "hello world", "" and "é€" by hand from the definition; the last is Java's well-known
         // string with the smallest hash of all.
-        assert_eq!(non_negative_hash("hello world"), 1_794_106_052);
-        assert_eq!(non_negative_hash(""), 0);
-        assert_eq!(non_negative_hash("\u{e9}\u{20ac}"), 0xe9 * 31 + 0x20ac);
-        assert_eq!(non_negative_hash("polygenelubricants"), 0);
+        let number = |name: &str| NameHash::of(name).number();
+        assert_eq!(number("hello world"), 1_794_106_052);
+        assert_eq!(number(""), 0);
+        assert_eq!(number("\u{e9}\u{20ac}"), 0xe9 * 31 + 0x20ac);
+        assert_eq!(number("polygenelubricants"), 0);
+        assert_eq!(
+            NameHash::of("hello").and(" ").and("world"),
+            NameHash::of("hello world")
+        );
     }
 
     #[test]

@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 use lodestone_model::Code;
 
 use super::flow::{Flow, Stalled};
+use super::foreign::ForeignPath;
 use super::foreign_disks::ForeignDisks;
 use super::reserve::Reserve;
 use super::{Environment, locked};
@@ -62,8 +63,6 @@ pub(crate) struct Disks {
     /// The disks behind the directories that Spark's executors name.
     foreign: ForeignDisks,
     reserve: Reserve,
-    /// The lack of room in directories of executors was logged.
-    others_are_known_to_be_low: AtomicBool,
     /// Steps of writes to all of them: these show progress.
     steps: AtomicU64,
     /// Writes may use the reserve: their data would be lost otherwise.
@@ -92,7 +91,6 @@ impl Disks {
             disks: roots.into_iter().map(disk).collect(),
             foreign: ForeignDisks::new(count),
             reserve,
-            others_are_known_to_be_low: false.into(),
             steps: 0.into(),
             reserve_is_open: false.into(),
         }
@@ -272,12 +270,18 @@ impl Disks {
         is_low && !self.reserve_is_open.load(Relaxed)
     }
 
-    /// True if a directory of executors is on a disk that has only the reserve left.
-    pub(crate) fn keeps(&self, dir: &Path, space: Space) -> bool {
+    /// True if a file of executors is on a disk that has only the reserve left.
+    pub(crate) fn keeps(&self, path: &ForeignPath, space: Space) -> bool {
         let is_low = self.reserve.is_reached(space);
-        if is_low && !self.others_are_known_to_be_low.swap(true, Relaxed) {
-            let (dir, free) = (dir.display(), space.free);
-            tracing::warn!(%dir, free, "this disk of executors gets no merged data: see `reserve`");
+        let number = path.place.saturating_sub(self.len());
+        if self.foreign.is_news(number, is_low) {
+            let (dir, free) = (path.base.display(), space.free);
+            match is_low {
+                true => tracing::warn!(
+                    %dir, free, "this disk of executors gets no merged data: see `reserve`"
+                ),
+                false => tracing::info!(%dir, free, "this disk of executors has room again"),
+            }
         }
         is_low
     }

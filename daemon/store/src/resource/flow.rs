@@ -23,6 +23,9 @@ const WRITERS: usize = 32;
 /// The most threads that write to one disk. As many may wait.
 const WRITERS_PER_DISK: usize = 16;
 
+/// The most pushes to one disk of executors that wait. The server lets no more have threads.
+const PUSHES_MAX: usize = 32;
+
 /// The most that wait for one disk and cannot retry. If it hangs, they and all others there must
 /// leave threads to other disks.
 const IN_LINE_MAX: usize = 16;
@@ -40,21 +43,36 @@ pub(crate) struct Flow {
     ended: Condvar,
 }
 
+/// Who waits for a turn. None takes the place of one of the others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Line {
+    /// Callers that may retry, of which as many wait as write.
+    Short,
+    /// Pushes to a disk of executors. They waited before they had a thread.
+    Pushes,
+    /// Callers that cannot retry.
+    Finalizes,
+}
+
 /// Threads that wait for a turn.
 #[derive(Debug, Default)]
 struct Waiting {
-    /// Those that may retry.
-    limited: usize,
-    /// Those that cannot. They take no place of the others.
-    in_line: usize,
+    short: usize,
+    pushes: usize,
+    finalizes: usize,
 }
 
 impl Waiting {
-    fn count(&mut self, is_limited: bool) -> &mut usize {
-        match is_limited {
-            true => &mut self.limited,
-            false => &mut self.in_line,
+    fn count(&mut self, line: Line) -> &mut usize {
+        match line {
+            Line::Short => &mut self.short,
+            Line::Pushes => &mut self.pushes,
+            Line::Finalizes => &mut self.finalizes,
         }
+    }
+
+    fn all(&self) -> usize {
+        self.short + self.pushes + self.finalizes
     }
 }
 
@@ -63,6 +81,8 @@ impl Waiting {
 pub(crate) struct Writing<'a> {
     flow: &'a Flow,
     clock: &'a dyn Clock,
+    /// Its end is no progress.
+    only_asks: bool,
 }
 
 impl Flow {
@@ -85,28 +105,25 @@ impl Flow {
     /// True if no thread writes or waits.
     pub(crate) fn is_idle(&self) -> bool {
         let waiting = locked(&self.waiting);
-        waiting.limited + waiting.in_line + self.writers.load(SeqCst) == 0
+        waiting.all() + self.writers.load(SeqCst) == 0
     }
 
     /// Waits for a turn, as long as the writes under way make progress. Fails at once if too many
     /// wait already: the caller may retry.
     pub(crate) fn begin<'a>(&'a self, clock: &'a dyn Clock) -> io::Result<Writing<'a>> {
-        self.begin_behind(true, clock)
+        self.begin_in(Line::Short, clock)
     }
 
-    /// Waits like `begin`, but not among its callers: for the few that cannot retry.
-    pub(crate) fn begin_in_line<'a>(&'a self, clock: &'a dyn Clock) -> io::Result<Writing<'a>> {
-        self.begin_behind(false, clock)
-    }
-
-    fn begin_behind<'a>(
+    /// Waits like `begin`, in one of the lines.
+    pub(crate) fn begin_in<'a>(
         &'a self,
-        is_limited: bool,
+        line: Line,
         clock: &'a dyn Clock,
     ) -> io::Result<Writing<'a>> {
-        let waiting_max = match is_limited {
-            true => self.writers_max,
-            false => IN_LINE_MAX,
+        let waiting_max = match line {
+            Line::Short => self.writers_max,
+            Line::Pushes => PUSHES_MAX,
+            Line::Finalizes => IN_LINE_MAX,
         };
         let mut waiting = locked(&self.waiting);
         let mut waits = false;
@@ -114,22 +131,26 @@ impl Flow {
             let outcome = match self.is_stalled(clock) {
                 true => Some(Err(io::Error::other(Stalled))),
                 false if self.writers.load(SeqCst) < self.writers_max => Some(Ok(())),
-                false if !waits && *waiting.count(is_limited) >= waiting_max => {
+                false if !waits && *waiting.count(line) >= waiting_max => {
                     return Err(ErrorKind::ResourceBusy.into());
                 }
                 false => None,
             };
             if let Some(outcome) = outcome {
-                *waiting.count(is_limited) -= usize::from(waits);
+                *waiting.count(line) -= usize::from(waits);
                 outcome?;
                 break;
             }
-            *waiting.count(is_limited) += usize::from(!waits);
+            *waiting.count(line) += usize::from(!waits);
             waits = true;
             let waited = self.ended.wait_timeout(waiting, LOOK);
             waiting = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
-        let writing = Writing { flow: self, clock };
+        let writing = Writing {
+            flow: self,
+            clock,
+            only_asks: false,
+        };
         if self.writers.load(SeqCst) == 0 {
             writing.got_on();
         }
@@ -142,11 +163,20 @@ impl Writing<'_> {
     pub(crate) fn got_on(&self) {
         self.flow.progress_ms.store(self.clock.now_ms(), SeqCst);
     }
+
+    /// Uses the turn for a question that a disk may answer while its writes hang: the answer is no
+    /// progress.
+    pub(crate) fn only_asking(mut self) -> Self {
+        self.only_asks = true;
+        self
+    }
 }
 
 impl Drop for Writing<'_> {
     fn drop(&mut self) {
-        self.got_on();
+        if !self.only_asks {
+            self.got_on();
+        }
         let _waiting = locked(&self.flow.waiting);
         self.flow.writers.fetch_sub(1, SeqCst);
         self.flow.ended.notify_one();
@@ -197,6 +227,17 @@ mod tests {
     }
 
     #[test]
+    fn a_disk_that_answers_questions_while_its_writes_hang_is_stalled() {
+        let clock = ManualClock::default();
+        let flow = Flow::new(1);
+        let _hangs = flow.begin(&clock).unwrap();
+        clock.advance_ms(STALL_MS - 1);
+        drop(flow.begin(&clock).unwrap().only_asking());
+        clock.advance_ms(1);
+        assert!(flow.is_stalled(&clock), "pushes would hang there, too");
+    }
+
+    #[test]
     fn a_writer_is_refused_at_once_if_as_many_wait_as_may_write() {
         let clock = ManualClock::default();
         let flow = Flow::new(WRITERS);
@@ -204,7 +245,7 @@ mod tests {
         thread::scope(|scope| {
             let (flow, clock) = (&flow, &clock);
             let second = scope.spawn(move || flow.begin(clock).map(drop).unwrap());
-            while locked(&flow.waiting).limited == 0 {
+            while waiting(flow) == 0 {
                 thread::yield_now();
             }
             let refused = flow.begin(clock).unwrap_err();
@@ -212,7 +253,7 @@ mod tests {
             drop(first);
             second.join().unwrap();
         });
-        assert_eq!(locked(&flow.waiting).limited, 0);
+        assert_eq!(waiting(&flow), 0);
         drop(flow.begin(&clock).unwrap());
     }
 
@@ -223,7 +264,7 @@ mod tests {
         let first = flow.begin(&clock).unwrap();
         thread::scope(|scope| {
             let (flow, clock) = (&flow, &clock);
-            let in_line = scope.spawn(move || flow.begin_in_line(clock).map(drop));
+            let in_line = scope.spawn(move || flow.begin_in(Line::Finalizes, clock).map(drop));
             while waiting(flow) == 0 {
                 thread::yield_now();
             }
@@ -246,20 +287,19 @@ mod tests {
         thread::scope(|scope| {
             let (flow, clock) = (&flow, &clock);
             for _ in 0..IN_LINE_MAX {
-                scope.spawn(move || flow.begin_in_line(clock).map(drop).unwrap());
+                scope.spawn(move || flow.begin_in(Line::Finalizes, clock).map(drop).unwrap());
             }
             while waiting(flow) < IN_LINE_MAX {
                 thread::yield_now();
             }
-            let refused = flow.begin_in_line(clock).unwrap_err();
+            let refused = flow.begin_in(Line::Finalizes, clock).unwrap_err();
             assert_eq!(refused.kind(), ErrorKind::ResourceBusy);
             drop(first);
         });
     }
 
     fn waiting(flow: &Flow) -> usize {
-        let waiting = locked(&flow.waiting);
-        waiting.limited + waiting.in_line
+        locked(&flow.waiting).all()
     }
 
     #[test]

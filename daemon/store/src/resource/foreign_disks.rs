@@ -8,6 +8,7 @@ use super::flow::Flow;
 use super::locked;
 use crate::fs::Mounts;
 use crate::sync::Mutex;
+use crate::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 /// The places of executors' disks. The first ones, [`RESTS`], are for all disks without a number:
 /// those that no registration was accepted for, those that the table of mounts does not have, and
@@ -58,6 +59,8 @@ pub(crate) struct Flows {
     /// Looks have turns of their own: a disk that is busy with writes must not make the daemon
     /// refuse the first blocks of partitions.
     pub(crate) looks: Flow,
+    /// The lack of room was logged.
+    is_known_to_be_low: AtomicBool,
 }
 
 impl Flows {
@@ -72,6 +75,7 @@ impl ForeignDisks {
         let flows = || Flows {
             writes: Flow::new(disks),
             looks: Flow::new(1),
+            is_known_to_be_low: false.into(),
         };
         let flows = std::iter::repeat_with(flows);
         Self {
@@ -136,6 +140,15 @@ impl ForeignDisks {
             Some(flows) => flows,
             None => unreachable!("there is no place of number {number}"),
         }
+    }
+
+    /// Returns true if it is not known yet that a disk has room, or that it has none. Several disks
+    /// share one of the first places: that one of them has room again is never news.
+    pub(crate) fn is_news(&self, number: usize, is_low: bool) -> bool {
+        let known = &self.flows(number).is_known_to_be_low;
+        is_low != known.load(Relaxed)
+            && (is_low || number >= RESTS)
+            && is_low != known.swap(is_low, Relaxed)
     }
 
     /// Returns how many places are in use.
@@ -203,6 +216,16 @@ mod tests {
         assert_eq!(numbered.number, RESTS + 7);
         assert_eq!(disks.device(RESTS + 7), Some(1_000));
         assert!(disks.number(Some(7)) < RESTS);
+    }
+
+    #[test]
+    fn an_operator_hears_once_when_a_disk_gets_full_and_again_when_it_has_room_and_gets_full() {
+        let disks = ForeignDisks::new(1);
+        let news = [true, true, false, false, true].map(|is_low| disks.is_news(RESTS, is_low));
+        assert_eq!(news, [true, false, true, false, true]);
+        // Of several disks in one place, two may take turns with every push.
+        let news = [true, false, true, false].map(|is_low| disks.is_news(0, is_low));
+        assert_eq!(news, [true, false, false, false]);
     }
 
     #[test]

@@ -241,7 +241,7 @@ impl Home {
     pub(crate) fn place(&self, data_file: DataFile, reduce: ReduceId) -> usize {
         match self {
             Self::Ours { .. } => usize::from(data_file.disk()),
-            Self::Spark { dirs, key } => dirs.merged(key, reduce, MergedFile::Data).place,
+            Self::Spark { dirs, key } => dirs.place_of_merged(key, reduce, MergedFile::Data),
         }
     }
 

@@ -33,7 +33,7 @@ use crate::sync::{Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use budget::Budget;
 use clock::Clock;
 use disk::Disks;
-use flow::Writing;
+use flow::{Line, Writing};
 use foreign::{ForeignDirs, ForeignFiles, ForeignPath};
 use map_files::MapFiles;
 use map_indexes::MapIndexes;
@@ -93,12 +93,10 @@ impl Resources {
         }
     }
 
-    /// Waits for a turn to write to this file of executors: see [`Flow::begin_in_line`].
-    ///
-    /// [`Flow::begin_in_line`]: flow::Flow::begin_in_line
+    /// Waits for the turn of a finalize to write to this file of executors.
     pub(crate) fn turn_to_write(&self, path: &ForeignPath) -> io::Result<Writing<'_>> {
         let flow = self.disks.flow_at(path.place);
-        flow.begin_in_line(self.environment.clock.as_ref())
+        flow.begin_in(Line::Finalizes, self.environment.clock.as_ref())
     }
 
     /// Waits for a turn to look whether this file of executors exists.

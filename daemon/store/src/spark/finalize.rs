@@ -111,7 +111,7 @@ impl Generation {
         // wait in vain for all partitions on a disk that hangs.
         let mut lock_waits: BTreeMap<usize, LockWaits> = BTreeMap::new();
         for (reduce, partition) in partitions {
-            let place = dirs.merged(key, reduce, MergedFile::Data).place;
+            let place = dirs.place_of_merged(key, reduce, MergedFile::Data);
             let lock_waits = lock_waits.entry(place).or_default();
             let resources = &store.resources;
             let published = merge::publish(&partition, resources, dirs, key, reduce, lock_waits);

@@ -7,6 +7,7 @@
 //! rdd_<rdd>_<split>                    a persisted block, whole
 //! ```
 
+use std::collections::BTreeSet;
 use std::io;
 use std::ops::Range;
 use std::sync::Arc;
@@ -15,7 +16,7 @@ use lodestone_model::{AppId, Code, MapId, ReduceId, Refusal, ShuffleId};
 
 use crate::fs::{File, Open, Version};
 use crate::life::fetch::{ChunkData, Part};
-use crate::resource::dirs::HashedDirs;
+use crate::resource::dirs::{HashedDirs, NameHash};
 use crate::resource::disk::code_of;
 use crate::resource::foreign::ForeignPath;
 use crate::resource::map_indexes::MapOutput;
@@ -27,19 +28,8 @@ impl Store {
         self.executor_dirs(app, exec).map(drop)
     }
 
-    /// Returns the places of the disks that [`Store::original_blocks`] reads from. Asks no disk. An
-    /// executor that is not registered has none.
-    pub fn places_of_original(
-        &self,
-        app: &AppId,
-        exec: &str,
-        shuffle: ShuffleId,
-        map: MapId,
-    ) -> Vec<usize> {
-        self.places_of_output(app, exec, (shuffle, map), &["data", "index"])
-    }
-
-    /// Returns the places of these files of a map output.
+    /// Returns the places of these files of a map output. Asks no disk. An executor that is not
+    /// registered has none.
     pub(crate) fn places_of_output(
         &self,
         app: &AppId,
@@ -50,18 +40,51 @@ impl Store {
         let Ok(dirs) = self.executor_dirs(app, exec) else {
             return Vec::new();
         };
-        let place = |suffix: &&str| dirs.place_of(&format!("shuffle_{shuffle}_{map}_0.{suffix}"));
-        let mut places: Vec<_> = suffixes.iter().map(place).collect();
-        places.sort_unstable();
-        places.dedup();
-        places
+        let stem = stem_hash(shuffle, map);
+        let places = suffixes
+            .iter()
+            .map(|suffix| dirs.place_of(stem.and(suffix)));
+        let places: BTreeSet<_> = places.collect();
+        places.into_iter().collect()
     }
 
-    /// Returns the place of the disk of a persisted block: see [`Store::places_of_original`].
-    pub fn places_of_rdd_block(&self, app: &AppId, exec: &str, rdd: i32, split: i32) -> Vec<usize> {
-        let dirs = self.executor_dirs(app, exec);
-        let place = |dirs: HashedDirs| dirs.place_of(&format!("rdd_{rdd}_{split}"));
-        dirs.map(place).into_iter().collect()
+    /// Finds the partitions `reduces` of one map output; the range must not be empty. Asks no disk.
+    pub fn find_original(
+        &self,
+        app: &AppId,
+        exec: &str,
+        (shuffle, map): (ShuffleId, MapId),
+        reduces: Range<ReduceId>,
+    ) -> Result<FoundOriginal, Refusal> {
+        if reduces.start >= reduces.end {
+            return Err(Code::Malformed.because("empty range of partitions"));
+        }
+        let stem = stem_hash(shuffle, map);
+        Ok(FoundOriginal {
+            dirs: self.executor_dirs(app, exec)?,
+            block: Block::Output(Output {
+                shuffle,
+                map,
+                reduces,
+                data: stem.and("data"),
+                index: stem.and("index"),
+            }),
+        })
+    }
+
+    /// Finds a persisted block. Asks no disk.
+    pub fn find_rdd_block(
+        &self,
+        app: &AppId,
+        exec: &str,
+        rdd: i32,
+        split: i32,
+    ) -> Result<FoundOriginal, Refusal> {
+        let hash = NameHash::of(format_args!("rdd_{rdd}_{split}"));
+        Ok(FoundOriginal {
+            dirs: self.executor_dirs(app, exec)?,
+            block: Block::Rdd { rdd, split, hash },
+        })
     }
 
     /// Returns the bytes of the partitions `reduces` of one map output; the range must not be
@@ -74,32 +97,8 @@ impl Store {
         map: MapId,
         reduces: Range<ReduceId>,
     ) -> Result<ChunkData, Refusal> {
-        if reduces.start >= reduces.end {
-            return Err(Code::Malformed.because("empty range of partitions"));
-        }
-        let dirs = self.executor_dirs(app, exec)?;
-        let path = || dirs.path(&format!("shuffle_{shuffle}_{map}_0.data"));
-        let index = || dirs.path(&format!("shuffle_{shuffle}_{map}_0.index"));
-        let output = MapOutput {
-            dirs: dirs.number(),
-            shuffle,
-            map,
-        };
-        let foreign = self.resources.foreign();
-        let opened = self
-            .resources
-            .map_files
-            .file(output, || foreign.open_to_keep(&path()));
-        let (data, version) = opened.map_err(|error| refusal(&path(), &error))?;
-        let open = || foreign.open(&index(), Open::Read);
-        let known = &self.resources.map_indexes;
-        let offsets = known.offsets(output, version, &reduces, open);
-        let (start, end) = offsets.map_err(|error| refusal(&index(), &error))?;
-        let Some(length) = end.checked_sub(start) else {
-            let detail = format!("{}: offsets go back", index());
-            return Err(Code::DiskFailed.because(detail));
-        };
-        part(path, data, version, start, length)
+        let found = self.find_original(app, exec, (shuffle, map), reduces)?;
+        found.open(self)
     }
 
     /// Returns the bytes of a persisted block.
@@ -110,14 +109,104 @@ impl Store {
         rdd: i32,
         split: i32,
     ) -> Result<ChunkData, Refusal> {
-        let dirs = self.executor_dirs(app, exec)?;
-        let path = dirs.path(&format!("rdd_{rdd}_{split}"));
-        let refuse = |error| refusal(&path, &error);
-        let file = self.resources.foreign().open(&path, Open::Read);
-        let file = file.map_err(refuse)?;
-        let version = file.version().map_err(refuse)?;
-        part(|| path.clone(), file, version, 0, version.bytes)
+        self.find_rdd_block(app, exec, rdd, split)?.open(self)
     }
+}
+
+/// A block of an executor, whose files are not looked for yet: in the directories that it had when
+/// the block was found.
+#[derive(Debug)]
+pub struct FoundOriginal {
+    dirs: HashedDirs,
+    block: Block,
+}
+
+/// A block, and the hashes of the names of its files.
+#[derive(Debug)]
+enum Block {
+    Output(Output),
+    Rdd {
+        rdd: i32,
+        split: i32,
+        hash: NameHash,
+    },
+}
+
+#[derive(Debug)]
+struct Output {
+    shuffle: ShuffleId,
+    map: MapId,
+    reduces: Range<ReduceId>,
+    data: NameHash,
+    index: NameHash,
+}
+
+impl FoundOriginal {
+    /// The places of the disks that [`FoundOriginal::open`] reads from, in ascending order.
+    pub fn places(&self) -> Vec<usize> {
+        match self.block {
+            Block::Output(Output { data, index, .. }) => {
+                let [data, index] = [data, index].map(|hash| self.dirs.place_of(hash));
+                match data == index {
+                    true => vec![data],
+                    false => vec![data.min(index), data.max(index)],
+                }
+            }
+            Block::Rdd { hash, .. } => vec![self.dirs.place_of(hash)],
+        }
+    }
+
+    /// Returns the bytes of the block.
+    pub fn open(&self, store: &Store) -> Result<ChunkData, Refusal> {
+        match &self.block {
+            Block::Output(output) => output.open(&self.dirs, store),
+            Block::Rdd { rdd, split, hash } => {
+                let path = self.dirs.path_of(*hash, &format!("rdd_{rdd}_{split}"));
+                let refuse = |error| refusal(&path, &error);
+                let file = store.resources.foreign().open(&path, Open::Read);
+                let file = file.map_err(refuse)?;
+                let version = file.version().map_err(refuse)?;
+                part(|| path.clone(), file, version, 0, version.bytes)
+            }
+        }
+    }
+}
+
+impl Output {
+    fn open(&self, dirs: &HashedDirs, store: &Store) -> Result<ChunkData, Refusal> {
+        let (shuffle, map) = (self.shuffle, self.map);
+        let file = |hash, suffix| {
+            let name = format!("shuffle_{shuffle}_{map}_0.{suffix}");
+            dirs.path_of(hash, &name)
+        };
+        let path = || file(self.data, "data");
+        let index = || file(self.index, "index");
+        let output = MapOutput {
+            dirs: dirs.number(),
+            shuffle,
+            map,
+        };
+        let resources = &store.resources;
+        let foreign = resources.foreign();
+        let opened = resources
+            .map_files
+            .file(output, || foreign.open_to_keep(&path()));
+        let (data, version) = opened.map_err(|error| refusal(&path(), &error))?;
+        let open = || foreign.open(&index(), Open::Read);
+        let known = &resources.map_indexes;
+        let offsets = known.offsets(output, version, &self.reduces, open);
+        let (start, end) = offsets.map_err(|error| refusal(&index(), &error))?;
+        let Some(length) = end.checked_sub(start) else {
+            let detail = format!("{}: offsets go back", index());
+            return Err(Code::DiskFailed.because(detail));
+        };
+        part(path, data, version, start, length)
+    }
+}
+
+/// The hash of the beginning of the names of a map output's files.
+fn stem_hash(shuffle: ShuffleId, map: MapId) -> NameHash {
+    NameHash::of(format_args!("shuffle_{shuffle}_{map}_0."))
 }
 
 /// Returns a part of a file, which must be there.

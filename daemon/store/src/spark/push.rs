@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use lodestone_model::{Code, Crc32c, LaidSegment, MapId, MapIndex, ReduceId, Refusal, ShuffleKey};
 
-use crate::resource::dirs::MergedFile;
+use crate::resource::dirs::{HashedDirs, MergedFile};
 use crate::resource::disk::code_of;
 use crate::resource::home::Home;
 use crate::resource::timed_mutex::Wait;
@@ -19,7 +19,77 @@ use crate::state::store::Store;
 /// (`ioExceptionsThresholdDuringMerge`).
 const FAILED_WRITES_MAX: u32 = 4;
 
+/// The places of the disks of executors that a push needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PushPlaces {
+    /// Where [`Store::begin_push`] looks. `None` if the partition is known.
+    pub look: Option<usize>,
+    /// Where the block is written, now or later.
+    pub write: usize,
+}
+
 impl Store {
+    /// Returns the places that a push needs. Asks no disk. `None` if it needs none, or is refused.
+    pub fn places_of_push(&self, key: &ShuffleKey, reduce: ReduceId) -> Option<PushPlaces> {
+        let places = |dirs: &HashedDirs, is_known: bool| {
+            let place = |which| dirs.place_of_merged(key, reduce, which);
+            PushPlaces {
+                look: (!is_known).then(|| place(MergedFile::Index)),
+                write: place(MergedFile::Data),
+            }
+        };
+        match self.generation(key, Code::TooLate) {
+            Ok(generation) => match generation.home.as_ref() {
+                Home::Spark { dirs, .. } => Some(places(dirs, generation.has_opened(reduce))),
+                Home::Ours { .. } => None,
+            },
+            Err(refusal) if refusal.code == Code::UnknownShuffle => {
+                let application = self.application(&key.app).ok()?;
+                let state = locked(&application.state);
+                let dirs = state.executors.merge_dirs();
+                dirs.map(|dirs| places(dirs, false))
+            }
+            Err(_) => None,
+        }
+    }
+
+    /// True if a disk of executors takes no pushes at the moment: they are refused without a wait.
+    pub fn is_stalled(&self, place: usize) -> bool {
+        let (disks, clock) = (
+            &self.resources.disks,
+            self.resources.environment.clock.as_ref(),
+        );
+        disks.flow_at(place).is_stalled(clock) || disks.looks_at(place).is_stalled(clock)
+    }
+
+    /// Opens a partition for its first push, unless an earlier daemon finalized it: TOO_LATE. The
+    /// push may follow if the code is OK.
+    pub fn begin_push(&self, key: &ShuffleKey, reduce: ReduceId) -> Result<Code, Refusal> {
+        self.check_takes()?;
+        let generation = match generation_for_push(self, key) {
+            Err(refusal) => return answer(refusal),
+            Ok(generation) => generation,
+        };
+        if generation.has_opened(reduce) {
+            return Ok(Code::Ok);
+        }
+        let was_finalized = was_finalized(&generation.home, &self.resources, reduce);
+        if was_finalized.map_err(|code| generation.refuse(code))? {
+            return Ok(Code::TooLate);
+        }
+        match generation.open_partitions(std::iter::once(reduce)) {
+            Ok(_) => Ok(Code::Ok),
+            Err(code) => answer(generation.refuse(code)),
+        }
+    }
+
+    fn check_takes(&self) -> Result<(), Refusal> {
+        match self.is_draining() {
+            true => Err(Code::Draining.because("the service is drained: it takes nothing new")),
+            false => Ok(()),
+        }
+    }
+
     /// Merges one block. `Ok` has a code that `BlockPushReturnCode` can carry: Ok or Duplicate
     /// (success), TooLate, StaleGeneration, StaleAttempt. A refusal is an `RpcFailure`.
     pub fn push_block(
@@ -42,9 +112,7 @@ impl Store {
         reduce: ReduceId,
         body: &[u8],
     ) -> Result<Code, Refusal> {
-        if self.is_draining() {
-            return Err(Code::Draining.because("the service is drained: it takes nothing new"));
-        }
+        self.check_takes()?;
         let found = match wait {
             Wait::InTime => generation_for_push(self, key),
             Wait::Never => known_for_push(self, key, reduce),

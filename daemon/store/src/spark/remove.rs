@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use lodestone_model::{AppId, Refusal, is_path_segment};
 
-use crate::resource::dirs::HashedDirs;
+use crate::resource::dirs::{HashedDirs, NameHash};
 use crate::state::store::Store;
 
 /// Blocks of an executor on one disk. They keep the directories that the executor had when Spark
@@ -42,7 +42,7 @@ impl Store {
         let dirs = self.executor_dirs(app, exec)?;
         let mut by_place: BTreeMap<usize, Vec<String>> = BTreeMap::new();
         for block in blocks {
-            let place = dirs.place_of(&block);
+            let place = dirs.place_of(NameHash::of(&block));
             by_place.entry(place).or_default().push(block);
         }
         let named = |(place, names)| NamedBlocks {

@@ -21,8 +21,11 @@ const WELL: &str = "/data1";
 /// Calls that may hang on one disk.
 const HANGING: usize = 16;
 
+/// Pushes that may wait to write there.
+const WAITING: usize = 32;
+
 /// More than may hang there, or wait to.
-const CALLS: usize = 50;
+const CALLS: usize = 66;
 
 /// Much longer than a call takes that is refused.
 const MOMENT: Duration = Duration::from_millis(300);
@@ -114,7 +117,7 @@ fn write_to_bad_disk<'s>(
             push(world, &key(), reduce, LARGE_BYTES)
         });
     }
-    for _ in 2 * HANGING..CALLS {
+    for _ in HANGING + WAITING..CALLS {
         let refused = receiver.recv_timeout(LONGEST);
         assert_eq!(refused, Ok(Err(Code::Overloaded)));
     }
@@ -482,4 +485,34 @@ fn executors_of_a_well_disk_are_forgotten_while_another_disk_hangs() {
         assert_eq!(forgotten, Some(app("well")));
     });
     assert!(world.store.local_dirs(&app("bad"), "1").is_ok());
+}
+
+#[test]
+fn a_disk_that_tells_its_room_while_its_writes_hang_takes_no_more_blocks() {
+    let world = world();
+    let world = &world;
+    let reduces: Vec<_> = bad_partitions("data", 3).collect();
+    let push = move |reduce| push(world, &key(), reduce, LARGE_BYTES);
+    world.fs.hold_writes_below(Path::new(BAD));
+    thread::scope(|scope| {
+        let _mended = Mended(world);
+        let (sender, receiver) = mpsc::channel();
+        let reduce = reduces[0];
+        spawn(scope, &sender, move || push(reduce));
+        await_held(world, 1);
+        world.clock.advance_ms(STALL_MS - 1);
+        // This one asks for the room before it hangs.
+        let reduce = reduces[1];
+        spawn(scope, &sender, move || push(reduce));
+        await_held(world, 2);
+        world.clock.advance_ms(1);
+        let reduce = reduces[2];
+        spawn(scope, &sender, move || push(reduce));
+        let refused = receiver.recv_timeout(LONGEST);
+        assert_eq!(
+            refused,
+            Ok(Err(Code::DiskFailed)),
+            "its thread would hang, too"
+        );
+    });
 }

@@ -6,14 +6,14 @@ use std::sync::Arc;
 use bytes::{Buf, BufMut, Bytes};
 use tokio::select;
 
-use super::{READ_BYTES, Reader, answer_frame, at_once, carry_out, is_passing, send};
+use super::push::push;
+use super::{READ_BYTES, Reader, answer_frame, at_once, is_passing, send};
 use crate::connection::pace::Pace;
 use crate::connection::socket::Socket;
 use crate::connection::{CloseReason, Hold};
 use crate::handler::{self, Answer, Upload};
 use crate::metrics::stopwatch::Stopwatch;
 use crate::service::body::{PooledBody, memory_bytes};
-use crate::service::lanes::Kind;
 use crate::service::pool::Reserved;
 use crate::service::uploads::Incoming;
 
@@ -89,10 +89,7 @@ impl Reader {
         let (call, outbound) = (self.call.clone(), self.outbound.clone());
         tokio::spawn(async move {
             let service = Arc::clone(&call.service);
-            let answer = carry_out(call, Kind::Push, move |call| {
-                handler::upload(call, &upload, &body, &before)
-            })
-            .await;
+            let answer = push(call, upload, body, before).await;
             service.metrics.push_seconds.observe(stopwatch.seconds());
             hold.memory = Vec::from_iter(reply);
             let answer = answer.and_then(|answer| answer_frame(request_id, answer));

@@ -15,7 +15,7 @@ fn calls_that_fill_their_lane_leave_threads_for_all_others() {
         let all = [
             &lanes.control,
             &lanes.questions,
-            &lanes.pushes,
+            &lanes.pushes.all,
             &lanes.aborts,
             &lanes.removals.all,
             &lanes.operators,
@@ -82,4 +82,19 @@ async fn who_waits_for_a_place_that_hangs_holds_no_turn_of_another_one() {
     }
     hanging.clear();
     assert_eq!(waiting.join_all().await.len(), 50);
+}
+
+#[tokio::test]
+async fn blocks_on_a_disk_that_hangs_hold_few_turns_of_the_disks_of_the_next_ones() {
+    let lanes = Lanes::new(1, Threads::OfRuntime);
+    let mut hanging = Vec::new();
+    for _ in 0..READS_OF_DISK {
+        let (mut places, mut turns) = (vec![1], lanes.reading(&[1]).await);
+        let gather = lanes.gather(&mut places, &mut turns, &[1, 2]);
+        hanging.push((turns, gather));
+    }
+    for _ in GATHERS..READS_OF_DISK {
+        let turns = timeout(LONG, lanes.reading(&[2])).await;
+        hanging.push((turns.unwrap(), None));
+    }
 }

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Tests of blocks that are sent together.
+
+use std::collections::BTreeSet;
+use std::io::{self, ErrorKind, IoSlice};
+use std::path::Path;
+use std::sync::Mutex;
+use std::task::{Context, Poll};
+
+use bytes::BufMut;
+use lodestone_model::{AppAttempt, AppId, MapId, ReduceId, ShuffleId};
+use lodestone_store::fs::fake::FakeFs;
+use lodestone_store::{
+    Environment, ExecutorInfo, ManualClock, Reserve, SeededRandom, Store, StoreConfig,
+    TAIL_PART_BYTES,
+};
+use lodestone_wire::frame::ChunkId;
+use tokio::sync::Semaphore;
+
+use super::super::socket::Socket;
+use super::super::table::ConnectionTable;
+use super::*;
+use crate::service::MemorySplit;
+use crate::streams::SharedStreams;
+use crate::streams::items::Items;
+use crate::streams::source::Source;
+
+/// The local directories of an executor. The first name of a path of the fake filesystem is a disk.
+const DIRS: [&str; 4] = ["/disk-a/dir", "/disk-b/dir", "/disk-c/dir", "/disk-d/dir"];
+
+const EXECUTOR: &str = "1";
+
+const BLOCK: &[u8] = b"a block of some bytes";
+
+/// As many blocks as are sent together.
+const BLOCKS: usize = GATHERED_CHUNKS;
+
+/// A client that takes all that it gets, and counts the calls.
+#[derive(Debug, Default)]
+struct Client {
+    sends: Mutex<Vec<usize>>,
+}
+
+impl Socket for Client {
+    fn poll_readable(&self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Pending
+    }
+
+    fn poll_writable(&self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn try_read(&self, _: &mut dyn BufMut) -> io::Result<usize> {
+        Err(ErrorKind::WouldBlock.into())
+    }
+
+    fn try_write(&self, _: &[IoSlice<'_>]) -> io::Result<usize> {
+        Err(ErrorKind::WouldBlock.into())
+    }
+
+    fn try_send(&self, pieces: &[Part]) -> io::Result<usize> {
+        let files = pieces.iter();
+        let files = files.filter(|piece| matches!(piece, Part::File { .. }));
+        self.sends.lock().unwrap().push(files.count());
+        let bytes: u64 = pieces.iter().map(Part::length).sum();
+        Ok(bytes as usize)
+    }
+}
+
+fn app() -> AppId {
+    AppId::new("app").unwrap()
+}
+
+/// Files of this name in all directories: one of them is that which Spark's rule chooses.
+fn add_file(fs: &FakeFs, name: &str, content: &[u8]) {
+    for dir in DIRS {
+        fs.add_file(&Path::new(dir).join("00").join(name), content);
+    }
+}
+
+/// A service with the map outputs of an executor.
+fn service(fs: &FakeFs) -> Arc<Service> {
+    let environment = Environment {
+        fs: Arc::new(fs.clone()),
+        clock: Arc::new(ManualClock::default()),
+        random: Arc::new(SeededRandom::new(1)),
+    };
+    let split = MemorySplit::of(64 << 20);
+    let config = StoreConfig {
+        dirs: vec!["/data".into()],
+        memory_bytes: split.store_bytes,
+        quota_percent: 75,
+        tail_part_bytes: TAIL_PART_BYTES,
+        reserve: Reserve::Bytes(0),
+        executor_roots: Vec::new(),
+    };
+    let store = Store::open(config, environment).unwrap();
+    let info = ExecutorInfo {
+        local_dirs: DIRS.map(str::to_owned).into(),
+        sub_dirs: 1,
+        merge_dir: None,
+    };
+    let registered = store.register_executor(&app(), EXECUTOR, AppAttempt::NONE, info);
+    registered.unwrap();
+    Service::new(store, split)
+}
+
+/// The requests for one block of each map output.
+fn wanted() -> VecDeque<Wanted> {
+    let streams = SharedStreams::default();
+    let maps = (0..BLOCKS).map(|map| (MapId(map as i64), vec![ReduceId(0)]));
+    let source = Source {
+        app: app(),
+        attempt: None,
+        exec: EXECUTOR.to_owned(),
+        items: Items::originals(ShuffleId(3), &maps.collect::<Vec<_>>()),
+    };
+    let memory = |_: &AppId, _| Some(Box::new(()) as _);
+    streams.open(1, source, memory).unwrap();
+    let permits = Arc::new(Semaphore::new(BLOCKS));
+    let one = |chunk_index| Wanted {
+        head: ChunkHead::Fetch(ChunkId {
+            stream_id: 1,
+            chunk_index,
+        }),
+        job: streams.take(1, chunk_index).unwrap(),
+        found: None,
+        _hold: Hold {
+            _permit: Arc::clone(&permits).try_acquire_owned().unwrap(),
+            memory: Vec::new(),
+        },
+        stopwatch: Stopwatch::start(),
+    };
+    (0..BLOCKS as i32).map(one).collect()
+}
+
+#[tokio::test]
+async fn blocks_of_an_executor_with_several_disks_cost_one_call_of_the_system_together() {
+    let fs = FakeFs::with_dirs(DIRS.into_iter().chain(["/data"]));
+    let offsets = [0, BLOCK.len() as i64].map(i64::to_be_bytes).concat();
+    for map in 0..BLOCKS {
+        add_file(&fs, &format!("shuffle_3_{map}_0.data"), BLOCK);
+        add_file(&fs, &format!("shuffle_3_{map}_0.index"), &offsets);
+    }
+    let service = service(&fs);
+    let place = |map: usize| {
+        let (output, reduces) = ((ShuffleId(3), MapId(map as i64)), ReduceId(0)..ReduceId(1));
+        let found = service
+            .store
+            .find_original(&app(), EXECUTOR, output, reduces);
+        found.unwrap().places()
+    };
+    let places: BTreeSet<_> = (0..BLOCKS).flat_map(place).collect();
+    assert_eq!(places.len(), DIRS.len(), "the blocks are on all disks");
+
+    let client = Arc::new(Client::default());
+    let table = ConnectionTable::new(1, false);
+    let connection = table.enter(1).await.unwrap();
+    let socket = Watched::new(Arc::clone(&client) as _, Arc::clone(&connection.entry));
+    let burst = Burst::new(Arc::new(socket), Arc::clone(&service), wanted());
+    let mut left = MAX_BYTES_AT_ONCE;
+    burst.run(&mut left).await.unwrap();
+    let sends = client.sends.lock().unwrap().clone();
+    assert_eq!(sends, [BLOCKS], "the blocks of each call");
+    assert_eq!(service.metrics.fetch_chunks_total.get(), BLOCKS as u64);
+}
