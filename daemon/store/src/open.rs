@@ -9,6 +9,7 @@ use crate::handover::{TakenOver, forget};
 use crate::index::kind::Kind;
 use crate::resource::budget::Budget;
 use crate::resource::disk::Disks;
+use crate::resource::elsewhere::Elsewhere;
 use crate::resource::foreign::ForeignDirs;
 use crate::resource::incarnation::{self, Leftover, OpenError, StartDirs};
 use crate::resource::map_files::MapFiles;
@@ -93,6 +94,7 @@ impl Store {
                 disks: Disks::new(roots, environment.fs.as_ref(), config.reserve),
                 pages: Pages::new(Arc::clone(&budget), config.tail_part_bytes),
                 foreign_dirs: ForeignDirs::default(),
+                elsewhere: Elsewhere::default(),
                 map_indexes: MapIndexes::default(),
                 map_files: MapFiles::default(),
                 names: Names::new((config.memory_bytes / NAMES_PART).max(NAMES_LEAST_BYTES)),

@@ -7,6 +7,7 @@ pub(crate) mod budget;
 pub(crate) mod clock;
 pub(crate) mod dirs;
 pub(crate) mod disk;
+pub(crate) mod elsewhere;
 pub(crate) mod file_path;
 pub(crate) mod flow;
 pub(crate) mod foreign;
@@ -33,6 +34,7 @@ use crate::sync::{Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use budget::Budget;
 use clock::Clock;
 use disk::Disks;
+use elsewhere::Elsewhere;
 use flow::{Line, Writing};
 use foreign::{ForeignDirs, ForeignFiles, ForeignPath};
 use map_files::MapFiles;
@@ -73,6 +75,7 @@ pub(crate) struct Resources {
     pub(crate) budget: Arc<Budget>,
     pub(crate) pages: Arc<Pages>,
     pub(crate) foreign_dirs: ForeignDirs,
+    pub(crate) elsewhere: Elsewhere,
     pub(crate) map_indexes: MapIndexes,
     pub(crate) map_files: MapFiles,
     pub(crate) names: Arc<Names>,
@@ -118,10 +121,13 @@ impl Resources {
 
     /// Returns true if there is certainly nothing at this path.
     pub(crate) fn is_gone(&self, path: &Path) -> bool {
-        self.fs()
-            .kind(path)
-            .is_err_and(|error| error.kind() == ErrorKind::NotFound)
+        is_gone(self.fs(), path)
     }
+}
+
+fn is_gone(fs: &dyn Fs, path: &Path) -> bool {
+    let kind = fs.kind(path);
+    kind.is_err_and(|error| error.kind() == ErrorKind::NotFound)
 }
 
 // Maps behind these locks are changed by single calls that cannot stop half way, so a panic of

@@ -3,10 +3,13 @@
 //! map attempts, of directories.
 
 use std::path::Path;
+use std::sync::mpsc;
+use std::thread;
 
 use lodestone_model::*;
 use lodestone_store::{ExecutorInfo, Store};
 
+use crate::stalled::{LONGEST, Mended};
 use crate::world::*;
 
 fn named(name: &str, shuffle: i32) -> ShuffleKey {
@@ -137,7 +140,7 @@ fn large_applications_leave_memory_to_small_ones() {
 /// An executor whose directories have names of this many bytes together.
 fn executor(number: usize, bytes: usize) -> ExecutorInfo {
     ExecutorInfo {
-        local_dirs: vec![format!("/data/{number:0>985}"); bytes / 1_000],
+        local_dirs: vec![format!("/{number:0>990}"); bytes / 1_000],
         sub_dirs: 64,
         merge_dir: None,
     }
@@ -242,6 +245,34 @@ fn executors_whose_directories_are_gone_make_room_for_the_next_one_of_their_appl
         world.clock.advance_ms(60_000);
         assert_eq!(come(number), Ok(()), "a long-living application");
     }
+}
+
+#[test]
+fn an_executor_gets_the_room_of_one_that_is_gone_while_the_disk_of_another_one_hangs() {
+    let world = World::new();
+    let register = |number: usize| {
+        let (store, id) = (&world.store, number.to_string());
+        let info = executor(number, 20_000);
+        world.fs.add_dir(Path::new(&info.local_dirs[0]));
+        store.register_executor(&app(), &id, AppAttempt::NONE, info)
+    };
+    let dir = |number: usize| executor(number, 1_000).local_dirs.concat();
+    let is_known = |number: usize| world.store.local_dirs(&app(), &number.to_string()).is_ok();
+    let next = (0..100).find(|number| register(*number).is_err()).unwrap();
+    for gone in [0, 1] {
+        world.fs.wipe(Path::new(&dir(gone)));
+    }
+    world.clock.advance_ms(60_000);
+    // Each executor has a disk of its own.
+    world.fs.hold_calls_below(Path::new(&dir(0)));
+    thread::scope(|scope| {
+        let _mended = Mended(&world);
+        let (sender, receiver) = mpsc::channel();
+        scope.spawn(move || sender.send(register(next)));
+        assert_eq!(receiver.recv_timeout(LONGEST), Ok(Ok(())));
+        assert!(is_known(0), "nobody knows whether its directory is gone");
+        assert!(!is_known(1));
+    });
 }
 
 #[test]
