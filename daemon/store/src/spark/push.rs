@@ -74,7 +74,8 @@ impl Store {
             return Ok(Code::Ok);
         }
         let was_finalized = was_finalized(&generation.home, &self.resources, reduce);
-        if was_finalized.map_err(|code| generation.refuse(code))? {
+        let refuse = |code: Code| code.because(format!("partition {reduce} of {key}: {code}"));
+        if was_finalized.map_err(refuse)? {
             return Ok(Code::TooLate);
         }
         match generation.open_partitions(std::iter::once(reduce)) {
