@@ -109,7 +109,7 @@ impl Host {
         self.path(disk).join(format!("blockmgr-{exec}"))
     }
 
-    fn registration(&self, disk: usize, exec: &str) -> RegisterExecutor {
+    pub(crate) fn registration(&self, disk: usize, exec: &str) -> RegisterExecutor {
         let dir = self.executor_dir(disk, exec);
         fs::create_dir_all(&dir).unwrap();
         RegisterExecutor {
