@@ -85,7 +85,7 @@ impl Stop {
     }
 }
 
-/// Hands over what can be handed over, and meanwhile deletes on the disks of executors what is left.
+/// Hands over what can be handed over. Meanwhile deletes on the disks of executors what is left.
 pub(crate) async fn hand_over(store: Arc<Store>) -> io::Result<()> {
     let deletions = timeout(LAST_DELETIONS, delete_the_rest(&store));
     let (written, _in_time) = tokio::join!(write_handover(Arc::clone(&store)), deletions);

@@ -53,8 +53,8 @@ impl Job {
         )
     }
 
-    /// Opens the item, if its bytes are in memory or at one of these places. `known`: what was found
-    /// of it before.
+    /// Opens the item, if its bytes are in memory or at one of these places. `known`: what was
+    /// found of it before.
     pub fn open_at(
         &self,
         wait: Wait,

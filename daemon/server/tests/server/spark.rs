@@ -368,6 +368,40 @@ fn the_blocks_of_an_executor_with_a_hundred_thousand_maps_are_removed_in_one_req
 }
 
 #[test]
+fn blocks_of_all_names_of_a_request_are_removed_and_none_is_made_up_for_a_half_one() {
+    let daemon = Daemon::start(&[]);
+    let executor = tempfile::tempdir().unwrap();
+    let mut client = Client::connect(&daemon);
+    register(&mut client, executor.path());
+    // 512 names are decoded at once.
+    let names: Vec<_> = (0..1_500).map(|split| format!("rdd_1_{split}")).collect();
+    let files = [0, 511, 512, 1_499].map(|split| path_of(executor.path(), &names[split]));
+    for file in &files {
+        std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+        std::fs::write(file, b"block").unwrap();
+    }
+    let request = RemoveBlocks {
+        app: app(),
+        exec_id: "1".to_owned(),
+        block_ids: names,
+    };
+    let whole = request.to_bytes();
+    let half = whole.slice(..whole.len() - 3);
+    let request_id = 1_000;
+    client.send(&Frame::RpcRequest {
+        request_id,
+        body: half,
+    });
+    let failure = client.failure_of(request_id);
+    assert!(failure.contains("a name is missing"), "{failure}");
+    assert!(files[3].exists(), "its name did not come");
+    std::fs::write(&files[0], b"block").unwrap();
+    let removed: BlocksRemoved = client.ask(&request);
+    assert!(files.iter().all(|file| !file.exists()), "a block is left");
+    assert_eq!(removed.count, 2, "the first one, and that of the last part");
+}
+
+#[test]
 fn executors_without_room_after_restarts_are_logged_and_come_back_with_more_memory() {
     let (dir, local) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let dir = dir.path().to_str().unwrap();

@@ -223,7 +223,7 @@ mod tests {
         let disks = ForeignDisks::new(1);
         let news = [true, true, false, false, true].map(|is_low| disks.is_news(RESTS, is_low));
         assert_eq!(news, [true, false, true, false, true]);
-        // Of several disks in one place, two may take turns with every push.
+        // Disks that share a place may take turns with every push.
         let news = [true, false, true, false].map(|is_low| disks.is_news(0, is_low));
         assert_eq!(news, [true, false, false, false]);
     }
