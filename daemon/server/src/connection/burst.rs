@@ -133,7 +133,7 @@ impl Burst {
             let Some(found) = found else {
                 break;
             };
-            places.extend(found.places());
+            places.extend(found.places(&self.service.store));
             wanted.found = Some(found);
         }
         places.into_iter().collect()

@@ -2,14 +2,16 @@
 //! Threads for calls of the store. Each kind of call has threads of its own, and so have the reads
 //! from each disk. If calls hang in one disk, threads are left for all others.
 
-use std::fmt::Debug;
-use std::pin::Pin;
+mod threads;
+
 use std::sync::Arc;
 
 use lodestone_planted::{self as planted, Bug};
 use lodestone_store::FOREIGN_PLACES;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::task::{JoinError, spawn, spawn_blocking};
+use tokio::task::JoinError;
+
+pub use threads::{Delay, Delays, Threads, Work};
 
 /// Calls that use memory only: hello, leases, registrations of shuffles, ends of applications.
 const CONTROLS: usize = 8;
@@ -84,54 +86,6 @@ pub enum Kind {
     Diagnosis,
 }
 
-/// What a thread is to do.
-#[derive(Clone, Copy, Debug)]
-pub enum Work<'a> {
-    /// To carry out a call.
-    Call(Kind),
-    /// To send chunks, which are at these places; without any, from memory.
-    Read(&'a [usize]),
-}
-
-/// The time until a thread has done its work. See [`Threads::Simulated`].
-pub type Delay = Pin<Box<dyn Future<Output = ()> + Send>>;
-
-/// Decides how long threads take.
-pub trait Delays: Debug + Send + Sync {
-    /// How long this work takes.
-    fn of(&self, work: Work<'_>) -> Delay;
-}
-
-/// The threads that carry out the calls of all lanes.
-#[derive(Clone, Debug)]
-pub enum Threads {
-    /// Threads of the runtime for calls that may block.
-    OfRuntime,
-    /// The thread of the runtime itself, when a simulation says so. Until then the call has its
-    /// place in the lane.
-    Simulated(Arc<dyn Delays>),
-}
-
-impl Threads {
-    async fn carry_out<T: Send + 'static>(
-        &self,
-        work: Work<'_>,
-        call: impl FnOnce() -> T + Send + 'static,
-    ) -> Result<T, JoinError> {
-        match self {
-            Self::OfRuntime => spawn_blocking(call).await,
-            Self::Simulated(delays) => {
-                let delay = delays.of(work);
-                let done = spawn(async move {
-                    delay.await;
-                    call()
-                });
-                done.await
-            }
-        }
-    }
-}
-
 /// The threads for one kind of call.
 #[derive(Debug)]
 pub struct Lane(Arc<Semaphore>);
@@ -165,6 +119,8 @@ struct SharedLane {
     all: Lane,
     /// By the place of the disk, after those of the data directories.
     each: Vec<Lane>,
+    /// The same, for calls that need several places.
+    several: Vec<Lane>,
 }
 
 /// The turns of one call, until they are dropped. Most calls need one.
@@ -197,11 +153,14 @@ impl SharedLane {
     }
 
     fn with_share(threads: usize, share: usize) -> Self {
-        let share = || Lane::new(share);
-        let shares = std::iter::repeat_with(share);
+        let shares = |share| {
+            let lanes = std::iter::repeat_with(move || Lane::new(share));
+            lanes.take(FOREIGN_PLACES).collect()
+        };
         Self {
             all: Lane::new(threads),
-            each: shares.take(FOREIGN_PLACES).collect(),
+            each: shares(share),
+            several: shares(share.div_ceil(3)),
         }
     }
 }
@@ -347,33 +306,44 @@ impl Lanes {
     /// Waits for a turn at each of these places, and maybe for one of the whole lane. Holds none
     /// while it waits for another one, whose calls may hang.
     async fn turns(&self, places: &[usize], lane: &SharedLane, of_all: bool) -> Turns {
+        let needed = self.needed(places, lane, of_all);
         let mut waited: Option<(usize, Turn)> = None;
         loop {
-            let mut turns = Vec::with_capacity(places.len() + 1);
+            let mut turns = Vec::with_capacity(needed.len());
             let mut busy = None;
-            for at in 0..places.len() + usize::from(of_all) {
-                let needed = match places.get(at) {
-                    Some(place) => self.share(*place, lane),
-                    None => &lane.all,
-                };
+            for (at, lane) in needed.iter().enumerate() {
                 let has_turn = waited.take_if(|(place, _)| *place == at);
-                match has_turn.map(|(_, turn)| turn).or_else(|| needed.try_turn()) {
+                match has_turn.map(|(_, turn)| turn).or_else(|| lane.try_turn()) {
                     Some(turn) => turns.push(turn),
                     None => {
-                        busy = Some((at, needed));
+                        busy = Some((at, lane));
                         break;
                     }
                 }
             }
-            let Some((at, needed)) = busy else {
+            let Some((at, lane)) = busy else {
                 return Turns {
                     _one: None,
                     several: turns,
                 };
             };
             drop((turns, waited.take()));
-            waited = Some((at, needed.turn().await));
+            waited = Some((at, lane.turn().await));
         }
+    }
+
+    /// The lanes of a call at these places. A call at several of them holds turns of all while it
+    /// hangs at one: so each place has only some turns for these.
+    fn needed<'a>(&'a self, places: &[usize], lane: &'a SharedLane, of_all: bool) -> Vec<&'a Lane> {
+        let shares = places.iter().map(|place| self.share(*place, lane));
+        let mut needed: Vec<_> = shares.chain(of_all.then_some(&lane.all)).collect();
+        if places.len() > 1 {
+            let foreign = places
+                .iter()
+                .filter_map(|place| place.checked_sub(self.reads.len()));
+            needed.extend(foreign.filter_map(|place| lane.several.get(place)));
+        }
+        needed
     }
 
     fn share<'a>(&'a self, place: usize, lane: &'a SharedLane) -> &'a Lane {

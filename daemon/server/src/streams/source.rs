@@ -72,7 +72,7 @@ impl Job {
         };
         let needed = match &found {
             Found::Merged(chunk) => chunk.places(),
-            Found::Foreign(original) => original.places(),
+            Found::Foreign(original) => original.places(store),
         };
         if !needed.iter().all(|place| places.contains(place)) {
             let found = match found {
@@ -82,11 +82,13 @@ impl Job {
             };
             return Opened::Elsewhere(needed, found);
         }
-        let opened = match found {
-            Found::Merged(chunk) => chunk.open(wait, store),
-            Found::Foreign(original) => original.open(store),
-        };
-        opened_in_time(wait, opened, needed)
+        match found {
+            Found::Merged(chunk) => opened_in_time(wait, chunk.open(wait, store), needed),
+            Found::Foreign(original) => match original.open_at(store, places) {
+                Some(opened) => opened_in_time(wait, opened, vec![original.place()]),
+                None => Opened::Elsewhere(original.all_places(), Some(original)),
+            },
+        }
     }
 
     /// Finds a block of an executor: `None` if the item is something else, or if there is none.

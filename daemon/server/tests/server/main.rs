@@ -23,6 +23,7 @@ mod panics;
 mod process;
 mod refusals;
 mod remote;
+mod several_disks;
 mod spark;
 mod stop;
 mod support;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Remove: a shuffle, or an application. Applications whose lease expired: `lease.rs`.
 
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use lodestone_model::{AppAttempt, AppId, Code, GenerationId, Refusal, ShuffleId, ShuffleKey};
@@ -74,14 +75,18 @@ impl Store {
         application: &Arc<Application>,
         still: impl FnOnce(&ApplicationState) -> bool,
     ) -> bool {
+        let mut bases = Vec::new();
         let Some(generations) = application.take(still, |state| {
             state.ended = true;
             state.tombstones.clear();
-            self.resources.foreign_dirs.close(state.executors.bases());
+            bases = state.executors.bases().map(Path::to_owned).collect();
             std::mem::take(&mut state.shuffles).into_values().collect()
         }) else {
             return false;
         };
+        // Their disk may hang: not with the lock of the application.
+        let bases = bases.iter().map(PathBuf::as_path);
+        self.resources.foreign_dirs.close(bases);
         {
             let mut applications = writing(&self.applications);
             if applications

@@ -64,6 +64,11 @@ impl Default for MapIndexes {
 }
 
 impl MapIndexes {
+    /// True if the offsets of this output are kept. Its data file may be another one by now.
+    pub(crate) fn has(&self, output: MapOutput) -> bool {
+        self.0.peek(&output).is_some()
+    }
+
     /// Returns the start of the first and the end of the last of these partitions in the data file,
     /// which is open. Opens the index file if its offsets are not known.
     pub(crate) fn offsets(

@@ -7,6 +7,7 @@
 //! rdd_<rdd>_<split>                    a persisted block, whole
 //! ```
 
+use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::io;
 use std::ops::Range;
@@ -98,7 +99,7 @@ impl Store {
         reduces: Range<ReduceId>,
     ) -> Result<ChunkData, Refusal> {
         let found = self.find_original(app, exec, (shuffle, map), reduces)?;
-        found.open(self)
+        found.open(self, |_| true)
     }
 
     /// Returns the bytes of a persisted block.
@@ -109,7 +110,8 @@ impl Store {
         rdd: i32,
         split: i32,
     ) -> Result<ChunkData, Refusal> {
-        self.find_rdd_block(app, exec, rdd, split)?.open(self)
+        self.find_rdd_block(app, exec, rdd, split)?
+            .open(self, |_| true)
     }
 }
 
@@ -142,24 +144,59 @@ struct Output {
 }
 
 impl FoundOriginal {
-    /// The places of the disks that [`FoundOriginal::open`] reads from, in ascending order.
-    pub fn places(&self) -> Vec<usize> {
-        match self.block {
-            Block::Output(Output { data, index, .. }) => {
-                let [data, index] = [data, index].map(|hash| self.dirs.place_of(hash));
-                match data == index {
-                    true => vec![data],
-                    false => vec![data.min(index), data.max(index)],
-                }
+    /// The places of the disks that [`FoundOriginal::open_at`] needs, in ascending order. Offsets
+    /// that are kept need no index file.
+    pub fn places(&self, store: &Store) -> Vec<usize> {
+        match &self.block {
+            Block::Output(output) if store.resources.map_indexes.has(output.key(&self.dirs)) => {
+                vec![self.place()]
             }
-            Block::Rdd { hash, .. } => vec![self.dirs.place_of(hash)],
+            _ => self.all_places(),
         }
     }
 
-    /// Returns the bytes of the block.
-    pub fn open(&self, store: &Store) -> Result<ChunkData, Refusal> {
+    /// The places of all of its files, in ascending order.
+    pub fn all_places(&self) -> Vec<usize> {
+        let data = self.place();
         match &self.block {
-            Block::Output(output) => output.open(&self.dirs, store),
+            Block::Output(output) => {
+                let index = self.dirs.place_of(output.index);
+                let mut places = vec![data.min(index), data.max(index)];
+                places.dedup();
+                places
+            }
+            Block::Rdd { .. } => vec![data],
+        }
+    }
+
+    /// The place of its bytes.
+    pub fn place(&self) -> usize {
+        self.dirs.place_of(match &self.block {
+            Block::Output(output) => output.data,
+            Block::Rdd { hash, .. } => *hash,
+        })
+    }
+
+    /// Returns the bytes of the block, which is at one of these places: `None` if its index file is
+    /// needed, and is at none of these.
+    pub fn open_at(&self, store: &Store, places: &[usize]) -> Option<Result<ChunkData, Refusal>> {
+        let is_missed = Cell::new(false);
+        let may_read_index = |output: &Output| {
+            let may_read = places.contains(&self.dirs.place_of(output.index));
+            is_missed.set(!may_read);
+            may_read
+        };
+        let opened = self.open(store, may_read_index);
+        (!is_missed.get()).then_some(opened)
+    }
+
+    fn open(
+        &self,
+        store: &Store,
+        may_read_index: impl FnOnce(&Output) -> bool,
+    ) -> Result<ChunkData, Refusal> {
+        match &self.block {
+            Block::Output(output) => output.open(&self.dirs, store, may_read_index),
             Block::Rdd { rdd, split, hash } => {
                 let path = self.dirs.path_of(*hash, &format!("rdd_{rdd}_{split}"));
                 let refuse = |error| refusal(&path, &error);
@@ -173,7 +210,20 @@ impl FoundOriginal {
 }
 
 impl Output {
-    fn open(&self, dirs: &HashedDirs, store: &Store) -> Result<ChunkData, Refusal> {
+    fn key(&self, dirs: &HashedDirs) -> MapOutput {
+        MapOutput {
+            dirs: dirs.number(),
+            shuffle: self.shuffle,
+            map: self.map,
+        }
+    }
+
+    fn open(
+        &self,
+        dirs: &HashedDirs,
+        store: &Store,
+        may_read_index: impl FnOnce(&Self) -> bool,
+    ) -> Result<ChunkData, Refusal> {
         let (shuffle, map) = (self.shuffle, self.map);
         let file = |hash, suffix| {
             let name = format!("shuffle_{shuffle}_{map}_0.{suffix}");
@@ -181,18 +231,17 @@ impl Output {
         };
         let path = || file(self.data, "data");
         let index = || file(self.index, "index");
-        let output = MapOutput {
-            dirs: dirs.number(),
-            shuffle,
-            map,
-        };
+        let output = self.key(dirs);
         let resources = &store.resources;
         let foreign = resources.foreign();
         let opened = resources
             .map_files
             .file(output, || foreign.open_to_keep(&path()));
         let (data, version) = opened.map_err(|error| refusal(&path(), &error))?;
-        let open = || foreign.open(&index(), Open::Read);
+        let open = || match may_read_index(self) {
+            true => foreign.open(&index(), Open::Read),
+            false => Err(io::ErrorKind::WouldBlock.into()),
+        };
         let known = &resources.map_indexes;
         let offsets = known.offsets(output, version, &self.reduces, open);
         let (start, end) = offsets.map_err(|error| refusal(&index(), &error))?;

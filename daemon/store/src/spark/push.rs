@@ -53,13 +53,20 @@ impl Store {
         }
     }
 
-    /// True if a disk of executors takes no pushes at the moment: they are refused without a wait.
-    pub fn is_stalled(&self, place: usize) -> bool {
-        let (disks, clock) = (
-            &self.resources.disks,
-            self.resources.environment.clock.as_ref(),
-        );
-        disks.flow_at(place).is_stalled(clock) || disks.looks_at(place).is_stalled(clock)
+    /// True if a disk of executors takes no writes at the moment: pushes are refused without a
+    /// wait.
+    pub fn writes_are_stalled(&self, place: usize) -> bool {
+        let resources = &self.resources;
+        let flow = resources.disks.flow_at(place);
+        flow.is_stalled(resources.environment.clock.as_ref())
+    }
+
+    /// True if a disk of executors does not say at the moment which files are there: first pushes
+    /// to partitions are refused without a wait.
+    pub fn looks_are_stalled(&self, place: usize) -> bool {
+        let resources = &self.resources;
+        let looks = resources.disks.looks_at(place);
+        looks.is_stalled(resources.environment.clock.as_ref())
     }
 
     /// Opens a partition for its first push, unless an earlier daemon finalized it: TOO_LATE. The

@@ -119,9 +119,18 @@ impl Executors {
 
     /// The directories of all executors that have one of their own at this place.
     pub(crate) fn own_at(&self, place: usize) -> Vec<HashedDirs> {
-        let all = self.by_id.values().map(|executor| &executor.dirs);
-        let here = all.filter(|dirs| dirs.own_at(place).next().is_some());
+        let here = self
+            .living()
+            .filter(|dirs| dirs.own_at(place).next().is_some());
         here.cloned().collect()
+    }
+
+    /// The directories that show whether there are executors. When all of these are forgotten, the
+    /// directories of merged partitions do.
+    fn living(&self) -> impl Iterator<Item = &HashedDirs> {
+        let merged = self.merge_dirs.iter().filter(|_| self.by_id.is_empty());
+        let executors = self.by_id.values().map(|executor| &executor.dirs);
+        executors.chain(merged)
     }
 
     /// The number of executors with a directory of their own at a place where not all of these were
@@ -162,8 +171,7 @@ impl Executors {
                     && now_ms.saturating_sub(absence.since_ms) >= GONE_MS
             })
         };
-        let executors = self.by_id.values();
-        let mut places = executors.flat_map(|executor| executor.dirs.own_places());
+        let mut places = self.living().flat_map(HashedDirs::own_places);
         places.all(is_gone)
     }
 

@@ -148,7 +148,7 @@ async fn blocks_of_an_executor_with_several_disks_cost_one_call_of_the_system_to
         let found = service
             .store
             .find_original(&app(), EXECUTOR, output, reduces);
-        found.unwrap().places()
+        found.unwrap().all_places()
     };
     let places: BTreeSet<_> = (0..BLOCKS).flat_map(place).collect();
     assert_eq!(places.len(), DIRS.len(), "the blocks are on all disks");

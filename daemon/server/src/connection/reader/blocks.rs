@@ -15,8 +15,9 @@ use crate::connection::CloseReason;
 use crate::handler::{self, Answer, Call};
 use crate::service::lanes::Kind;
 
-/// How long a request waits for its disks. Much longer than a disk in use needs for some hundred
-/// names, and much less than Spark waits for the answer.
+/// How long some hundred names of a request wait for their disks. Much longer than a disk in use
+/// needs for them, and much less than Spark waits for the answer. Once that was too short, the next
+/// names of the request do not wait.
 const LONGEST_WAIT: Duration = Duration::from_secs(5);
 
 /// The memory of a name, beside its text.
@@ -101,11 +102,13 @@ impl BlockRemoval {
         }
         self.is_late = true;
         match self.call.service.removals.try_reserve(parts.bytes) {
-            Some(memory) => {
+            Some(mut memory) => {
                 let counted = parts.removed + parts.names;
                 tokio::spawn(async move {
-                    while parts.tasks.join_next().await.is_some() {}
-                    drop(memory);
+                    while let Some(part) = parts.tasks.join_next().await {
+                        parts.bytes -= part.map_or(0, |part| part.bytes);
+                        memory.shrink_to(parts.bytes);
+                    }
                 });
                 Ok(Ok(counted))
             }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Pushes on threads that may wait. A block of Spark's own push waits for its turn at the disk of
-//! executors before it has a thread: a disk that is only slow refuses none, and one that hangs
-//! holds up those on other disks neither in threads nor in memory.
+//! executors before it has a thread: a disk that is only slow refuses none. One that hangs takes no
+//! more than its share of the threads; until that is noticed, blocks that wait for it may take all
+//! memory of blocks that wait.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +14,8 @@ use super::{at_once, carry_out};
 use crate::connection::CloseReason;
 use crate::handler::{self, Answer, Call, Upload};
 use crate::service::body::PooledBody;
-use crate::service::lanes::{Kind, Turns};
+use crate::service::lanes::{Kind, Lanes, Turns};
+use crate::service::pool::Pool;
 
 /// How often a block that waits looks whether its disk hangs.
 const LOOK: Duration = Duration::from_millis(500);
@@ -37,9 +39,11 @@ pub(super) async fn push(
         return carry_out(call, Kind::Push, work).await;
     };
     let bytes = body.len() as u64;
-    let lanes = &Arc::clone(&call.service).lanes;
+    let service = Arc::clone(&call.service);
+    let (store, lanes, waiting) = (&service.store, &service.lanes, &service.waiting_blocks);
     if let (Some(place), Upload::Block(block)) = (places.look, &upload) {
-        let Some(turns) = turns(&call, place, bytes).await else {
+        let stalls = || store.looks_are_stalled(place);
+        let Some(turns) = turns(lanes, waiting, (place, bytes), stalls).await else {
             return Ok(handler::block_without_room(&call));
         };
         let (looking, block) = (call.clone(), block.clone());
@@ -49,7 +53,13 @@ pub(super) async fn push(
             return Ok(answer);
         }
     }
-    let Some(turns) = turns(&call, places.write, bytes).await else {
+    // Memory may take it: after a look, or after a moment in which another push was merged.
+    let now = call.without_waiting();
+    if let Ok(answer) = at_once(|| handler::upload_now(&now, &upload, &body))? {
+        return Ok(answer);
+    }
+    let stalls = || store.writes_are_stalled(places.write);
+    let Some(turns) = turns(lanes, waiting, (places.write, bytes), stalls).await else {
         return Ok(handler::block_without_room(&call));
     };
     let merge = move || handler::upload(&call, &upload, &body, &before);
@@ -59,19 +69,63 @@ pub(super) async fn push(
 
 /// Waits for a turn at a disk of executors, with memory of those that wait: `None` if there is
 /// none. Waits for no turn there if the disk hangs: the store then refuses the push at once.
-async fn turns(call: &Call, place: usize, bytes: u64) -> Option<Turns> {
-    let service = &call.service;
-    let here = [place];
-    let turns = service.lanes.turns_for(Kind::Push, &here);
-    tokio::pin!(turns);
-    if let Ok(turns) = timeout(Duration::ZERO, &mut turns).await {
-        return Some(turns);
-    }
-    let _memory = service.waiting_blocks.try_reserve(bytes)?;
-    while !service.store.is_stalled(place) {
-        if let Ok(turns) = timeout(LOOK, &mut turns).await {
+async fn turns(
+    lanes: &Lanes,
+    waiting: &Pool,
+    (place, bytes): (usize, u64),
+    stalls: impl Fn() -> bool,
+) -> Option<Turns> {
+    // It ends before this waits for others: a turn goes to the next one in its line, also if that
+    // one is not asked any more.
+    {
+        let here = [place];
+        let turns = lanes.turns_for(Kind::Push, &here);
+        tokio::pin!(turns);
+        if let Ok(turns) = timeout(Duration::ZERO, &mut turns).await {
             return Some(turns);
         }
+        let _memory = waiting.try_reserve(bytes)?;
+        while !stalls() {
+            if let Ok(turns) = timeout(LOOK, &mut turns).await {
+                return Some(turns);
+            }
+        }
     }
-    Some(service.lanes.turns_for(Kind::Push, &[]).await)
+    Some(lanes.turns_for(Kind::Push, &[]).await)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+    use tokio::task::JoinSet;
+
+    use super::*;
+    use crate::service::lanes::Threads;
+
+    #[tokio::test]
+    async fn pushes_that_leave_the_line_of_a_disk_that_hangs_take_no_turn_of_others() {
+        let lanes = Arc::new(Lanes::new(1, Threads::OfRuntime));
+        let waiting = Arc::new(Pool::new(1 << 20));
+        let mut all = Vec::new();
+        while let Ok(turn) = timeout(Duration::ZERO, lanes.turns_for(Kind::Push, &[])).await {
+            all.push(turn);
+        }
+        let (mut pushes, left) = (JoinSet::new(), Arc::new(AtomicUsize::new(0)));
+        for _ in 0..2 * all.len() {
+            let (lanes, waiting) = (Arc::clone(&lanes), Arc::clone(&waiting));
+            let left = Arc::clone(&left);
+            let stalls = move || {
+                left.fetch_add(1, Relaxed);
+                true
+            };
+            pushes.spawn(async move { turns(&lanes, &waiting, (1, 1), stalls).await.is_some() });
+        }
+        while left.load(Relaxed) < pushes.len() {
+            tokio::task::yield_now().await;
+        }
+        drop(all);
+        let ended = timeout(Duration::from_secs(20), pushes.join_all()).await;
+        assert!(ended.is_ok_and(|ended| ended.iter().all(|has_turn| *has_turn)));
+    }
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Removals of the blocks of an executor, of which there may be hundreds of thousands. They are
-//! removed while their names come: no more than a buffer of these is in memory at a time.
+//! removed while their names come: beside a buffer of these, only names on disks that take too long
+//! are in memory.
 
 use bytes::Buf;
 use lodestone_wire::frame::{BegunRequest, Limits, REQUEST_HEAD_BYTES};
