@@ -3,6 +3,7 @@
 
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -118,6 +119,15 @@ class Daemon:
         url = f"http://127.0.0.1:{self.admin_port}/status"
         with urllib.request.urlopen(url, timeout=5) as reply:
             return json.load(reply)
+
+    def counts(self) -> dict[str, int]:
+        """Returns the counters of the admin endpoint, without `lodestone_` and `_total`."""
+        url = f"http://127.0.0.1:{self.admin_port}/metrics"
+        with urllib.request.urlopen(url, timeout=5) as reply:
+            found = re.findall(
+                r"^lodestone_(\w+)_total (\d+)$", reply.read().decode(), re.MULTILINE
+            )
+        return {name: int(value) for name, value in found}
 
     def stop(self) -> int:
         """Sends SIGTERM, and returns the exit code."""

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from functools import partial
 
 from py4j.protocol import Py4JJavaError
-from pyspark import InheritableThread, TaskContext
+from pyspark import InheritableThread, StorageLevel, TaskContext
 from pyspark.errors import PySparkException
 from pyspark.sql.functions import col, collect_list, first, last
 
@@ -69,6 +69,11 @@ def keyed_rows(
 def rows_by_key(spark, maps, partitions, rows, value_bytes=200, wide=(), gates=None):
     """Returns a shuffle of rows with distinct keys. Gates: `map-<i>` before map i gives its
     rows."""
+    return keyed(spark, maps, rows, value_bytes, wide, gates).partitionBy(partitions)
+
+
+def keyed(spark, maps, rows, value_bytes=200, wide=(), gates=None):
+    """Returns the rows before the shuffle."""
 
     def make(index, numbers):
         stand_before(gates, f"map-{index}")
@@ -76,8 +81,79 @@ def rows_by_key(spark, maps, partitions, rows, value_bytes=200, wide=(), gates=N
         for number in numbers:
             yield number, value_of(number, length)
 
-    made = spark.sparkContext.parallelize(range(rows), maps).mapPartitionsWithIndex(make)
-    return made.partitionBy(partitions)
+    return spark.sparkContext.parallelize(range(rows), maps).mapPartitionsWithIndex(make)
+
+
+def read_by_others(spark, group_maps, groups, maps=6, partitions=8, rows=12000, gates=None):
+    """Runs the map tasks of an RDD and of a query, and reads their shuffles later, that of the
+    query twice: block by block and, if Spark's settings allow it, in batches. Returns the rows of
+    all reads.
+
+    Gates: as `rows_by_key`; on the driver, `mapped` before and `read-rows`, `read-blocks` and
+    `read-batches` after each read.
+    """
+    shuffled = rows_by_key(spark, maps, partitions, rows, gates=gates)
+    answers = [summaries(shuffled)]
+    # Each map task has all groups. With adaptive execution this runs the map tasks.
+    numbers = spark.range(0, group_maps * groups, 1, group_maps)
+    sums = numbers.groupBy((col("id") % groups).alias("k")).agg({"id": "sum"}).rdd
+    stand_before(gates, "mapped")
+    answers.append(summaries(shuffled))
+    stand_before(gates, "read-rows")
+    for in_batches, gate in (("false", "read-blocks"), ("true", "read-batches")):
+        # So Spark hands its key for queries to the tasks that read.
+        spark.sparkContext.setLocalProperty(
+            "__fetch_continuous_blocks_in_batch_enabled", in_batches
+        )
+        answers.append(summary_of(sums.collect()))
+        stand_before(gates, gate)
+    return answers
+
+
+def kept_and_shuffled(spark, maps=6, partitions=8, rows=12000, gates=None):
+    """Reads a shuffle of rows that are also kept on disk, then the shuffle and the kept rows, and
+    then drops both.
+
+    Gates: as `rows_by_key`; on the driver, `between-0` before they are read again, `between-1`
+    before and `dropped` after they are dropped.
+    """
+    kept = keyed(spark, maps, rows, gates=gates).persist(StorageLevel.DISK_ONLY)
+    shuffled = kept.partitionBy(partitions)
+    answers = [summaries(shuffled)]
+    stand_before(gates, "between-0")
+    # One task reads the kept rows of all executors.
+    answers += [summaries(shuffled), summaries(kept.coalesce(1))]
+    stand_before(gates, "between-1")
+    kept.unpersist(blocking=True)
+    shuffled._jrdd.rdd().cleanShuffleDependencies(True)
+    stand_before(gates, "dropped")
+    return answers
+
+
+def pushed_by_spark(spark, maps=6, partitions=8, rows=12000, mergers=(None, None), gates=None):
+    """Reads two shuffles, and reads them again. The map tasks push the blocks of each to one of the
+    `mergers` with Spark's own push-based shuffle. Gates: as `rows_by_key`, for both shuffles; on
+    the driver, `between-0` before the second pass."""
+    shuffles = []
+    for merger in mergers:
+        shuffles.append(rows_by_key(spark, maps, partitions, rows, gates=gates))
+        if merger:
+            push_to(spark, shuffles[-1], merger)
+    answers = [summaries(shuffled) for shuffled in shuffles]
+    stand_before(gates, "between-0")
+    return answers + [summaries(shuffled) for shuffled in shuffles]
+
+
+def push_to(spark, shuffled, merger):
+    """Names the service to which map tasks push, as YARN's scheduler does."""
+    host, port = merger.rsplit(":", 1)
+    jvm = spark._jvm
+    merger_id = jvm.org.apache.spark.storage.BlockManagerId
+    service = merger_id.apply("shuffle-push-merger", host, int(port), jvm.scala.Option.empty())
+    # Python's RDD holds the values of Spark's shuffled RDD.
+    values = shuffled._jrdd.rdd()
+    shuffle = values.dependencies().head().rdd().dependencies().head()
+    shuffle.setMergerLocs(jvm.PythonUtils.toSeq([service]))
 
 
 def rows_in_order(spark, maps=6, partitions=4, rows=12000, gates=None):

@@ -22,10 +22,10 @@ def options(spark_version: str) -> str:
     return f"{OPTIONS} -XX:SharedArchiveFile={archive}" if archive.exists() else OPTIONS
 
 
-def classpath(spark_version: str) -> str:
-    """Returns the class path before Spark's own jars, with Lodestone and without: only the key
-    switches it on."""
-    return f"{JOBS_JAR}:{plugin_jar(spark_version)}"
+def classpath(spark_version: str, has_plugin: bool = True) -> str:
+    """Returns the class path before Spark's own jars. The plugin's jar is there with Lodestone and
+    without, because only the key switches it on; but not in stock Spark."""
+    return f"{JOBS_JAR}:{plugin_jar(spark_version)}" if has_plugin else str(JOBS_JAR)
 
 
 def archive_of(spark_version: str) -> Path:

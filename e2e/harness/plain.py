@@ -14,7 +14,7 @@ STOP_TIMEOUT_S = 30
 # Settings that may change the plan, and so the answer. No other setting of a job does.
 PLANNING = "spark.sql."
 # Arguments by which a test reaches into a job.
-HANDLES = ("gates", "kills")
+HANDLES = ("gates", "kills", "mergers")
 
 
 def question(job: Job) -> dict:

@@ -45,13 +45,15 @@ class Outcome:
 
 @dataclass
 class Job:
-    """A function of `harness.jobs` with its arguments, and the configuration around it."""
+    """A function of `harness.jobs` with its arguments, and the configuration around it. If it
+    `is_stock`, it runs on Spark without the plugin and its jar."""
 
     name: str
     arguments: dict = field(default_factory=dict)
     master: str = IN_THE_DRIVER
     conf: dict[str, str] = field(default_factory=dict)
     driver: Host = LOOPBACK
+    is_stock: bool = False
 
 
 class SparkProcess:
@@ -60,7 +62,9 @@ class SparkProcess:
 
     def __init__(self, spark_version: str, job: Job):
         self._folder = Path(tempfile.mkdtemp(prefix="lodestone-e2e-"))
-        conf = configuration(spark_version, self._folder, True, job.driver) | job.conf
+        is_ours = not job.is_stock
+        ours = configuration(spark_version, self._folder, is_ours, job.driver, has_plugin=is_ours)
+        conf = ours | job.conf
         self._driver = driver.taken(spark_version, job.driver, conf)
         self.process = self._driver.process
         self._log_begin = self._driver.logged()
@@ -121,11 +125,15 @@ class SparkProcess:
 
 
 def configuration(
-    spark_version: str, folder: Path, lodestone: bool, host: Host = LOOPBACK
+    spark_version: str,
+    folder: Path,
+    lodestone: bool,
+    host: Host = LOOPBACK,
+    has_plugin: bool = True,
 ) -> dict[str, str]:
     """Returns the same for both sides, except for the key that switches Lodestone on. Mode `merge`,
     because mode auto does not merge shuffles as small as here."""
-    options, classpath = jvm.options(spark_version), jvm.classpath(spark_version)
+    options, classpath = jvm.options(spark_version), jvm.classpath(spark_version, has_plugin)
     conf = {
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",

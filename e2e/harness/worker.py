@@ -47,7 +47,9 @@ def run(gateway: JavaGateway, specification: dict) -> None:
 
 
 def report_of(spark: SparkSession):
-    """Returns Lodestone's report, but not that of an earlier application."""
+    """Returns Lodestone's report, but not that of an earlier application. Stock Spark has none."""
+    if not spark.sparkContext.getConf().contains("spark.shuffle.manager"):
+        return {}
     report = spark.sparkContext._jvm.org.apache.spark.shuffle.lodestone.LodestoneReport
     report.awaitQuiet(REPORT_QUIET_MS)
     fields = json.loads(report.json())

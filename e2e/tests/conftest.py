@@ -10,7 +10,7 @@ import pytest
 import harness.freezable_disk
 import harness.small_disk
 from harness.cluster import Cluster
-from harness.daemon import Daemon, wait_until
+from harness.daemon import Daemon, free_port, wait_until
 from harness.gates import Gates
 from harness.paths import SPARK_LINES, USUAL_LINES
 from harness.plain import PlainSpark, question
@@ -113,6 +113,18 @@ def two_hosts(shared_cluster):
     itself. No other job is on it."""
     wait_until(lambda: not shared_cluster.executors(), "the end of the job before", timeout_s=60)
     return shared_cluster
+
+
+@pytest.fixture
+def service_on_each_host(start_daemon, two_hosts):
+    """Starts one daemon on each host, on the same port: Spark takes each for the external shuffle
+    service of its host."""
+    port = free_port()
+    roots = ("--executor-root", str(two_hosts.folder))
+    return [
+        start_daemon(f"service-{host.address}", host=host, port=port, extra=roots)
+        for host in two_hosts.hosts
+    ]
 
 
 @pytest.fixture(scope="session")

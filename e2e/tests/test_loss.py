@@ -12,7 +12,7 @@ import signal
 
 import pytest
 
-from harness.daemon import free_port, services_of, wait_until
+from harness.daemon import services_of, wait_until
 from harness.processes import executors_of
 from harness.spark_process import TWO_EXECUTORS, Job
 
@@ -69,25 +69,13 @@ def test_maps_of_a_killed_executor_are_run_again_and_read(
 
 
 @pytest.fixture
-def daemons(start_daemon, two_hosts):
-    """Starts one daemon on each host, on the same port: stock Spark takes each for the external
-    shuffle service of its host."""
-    port = free_port()
-    roots = ("--executor-root", str(two_hosts.folder))
-    return [
-        start_daemon(f"service-{host.address}", host=host, port=port, extra=roots)
-        for host in two_hosts.hosts
-    ]
-
-
-@pytest.fixture
-def start_external(daemons, start_job, two_hosts, gates):
+def start_external(service_on_each_host, start_job, two_hosts, gates):
     """Starts a job with external shuffle services, and kills one of two executors when all is read
     once."""
 
     def start():
-        services = services_of(daemons)
-        port = str(daemons[0].port)
+        services = services_of(service_on_each_host)
+        port = str(service_on_each_host[0].port)
         external = {"spark.shuffle.service.enabled": "true", "spark.shuffle.service.port": port}
         job = read_twice(gates, services, two_hosts.master, **external)
         running = start_job(job)
@@ -110,10 +98,10 @@ def test_blocks_of_a_killed_executor_are_read_from_the_daemon_that_is_its_extern
 
 
 def test_blocks_of_a_killed_executor_are_read_from_its_external_shuffle_service_after_a_restart(
-    start_external, daemons, gates, plain_answer
+    start_external, service_on_each_host, gates, plain_answer
 ):
     job, running = start_external()
-    for daemon in daemons:
+    for daemon in service_on_each_host:
         daemon.restart()
     gates.open_all()
     outcome = running.wait()
