@@ -11,14 +11,10 @@ names the services: the test does that in the place of YARN's.
 import os
 import re
 import signal
-from contextlib import closing
 
 import pytest
-from matrix.service import ShuffleService
 
 from harness.daemon import wait_until
-from harness.gates import Gates
-from harness.paths import USUAL_LINES
 from harness.processes import executors_of
 from harness.spark_process import BOTH_EXECUTORS, ONE_EXECUTOR, TWO_EXECUTORS, Job
 
@@ -125,7 +121,6 @@ def read_after_a_kill(start_daemon, start_job, gates, plain_answer):
     return read
 
 
-@pytest.mark.lines(*USUAL_LINES)
 def test_blocks_of_a_killed_executor_are_read_also_70000_in_one_request_and_in_batches(
     read_after_a_kill,
 ):
@@ -164,7 +159,6 @@ def test_blocks_of_killed_executors_are_read_in_directories_that_a_restarted_dae
     assert daemon.counts()["fetch_chunks"] == 0, "executors of one host open files themselves"
 
 
-@pytest.mark.lines(*USUAL_LINES)
 def test_blocks_of_executors_that_dynamic_allocation_ends_are_read_and_removed_with_their_shuffle(
     service_on_each_host, two_hosts, start_job, gates, plain_answer
 ):
@@ -199,37 +193,24 @@ def block_files(folder) -> list:
     return [path for kind in kinds for path in folder.rglob(kind)]
 
 
-def test_a_damaged_block_is_diagnosed_and_its_maps_repeated_as_with_sparks_own_service(
-    spark, start_daemon, start_job, tmp_path, plain_answer
+def test_a_damaged_block_is_diagnosed_and_its_maps_are_run_again(
+    start_daemon, start_job, gates, plain_answer
 ):
-    own = ShuffleService(spark, tmp_path / "own.log")
-    try:
-        expected = read_with_a_damaged_block(own.port, start_job)
-    finally:
-        own.stop()
-    assert expected["diagnosis"] == {"due to DISK_ISSUE"}
-    assert expected["map runs"] == [2] * MAPS
-    assert expected["answer"] == plain_answer(damaged_job(own.port, gates=None))
-    assert read_with_a_damaged_block(start_daemon().port, start_job) == expected
-
-
-def damaged_job(port, gates) -> Job:
-    arguments = {"maps": MAPS, "partitions": PARTITIONS, "passes": 2, "gates": gates}
-    return stock("keyed_rows", port, ONE_EXECUTOR, arguments, **THROUGH_SERVICES)
-
-
-def read_with_a_damaged_block(port, start_job) -> dict:
-    with closing(Gates()) as gates:
-        running = start_job(damaged_job(port, gates.address))
-        gates.run_first_pass(MAPS)
-        change_a_byte(next(running.local_dirs.rglob("shuffle_0_0_0.data")))
-        kill_executors(running)
-        gates.open_all()
-        outcome = running.wait()
-        diagnosis = set(re.findall(r"is corrupted (\w[\w ]*)", outcome.log))
-        return {
-            "answer": outcome.answer, "map runs": gates.map_runs(MAPS), "diagnosis": diagnosis
-        }  # fmt: skip
+    daemon = start_daemon()
+    arguments = {"maps": MAPS, "partitions": PARTITIONS, "passes": 2, "gates": gates.address}
+    job = stock("keyed_rows", daemon.port, ONE_EXECUTOR, arguments, **THROUGH_SERVICES)
+    running = start_job(job)
+    gates.run_first_pass(MAPS)
+    change_a_byte(next(running.local_dirs.rglob("shuffle_0_0_0.data")))
+    kill_executors(running)
+    reads = Reads(daemon)
+    gates.open_all()
+    outcome = running.wait()
+    assert outcome.answer == plain_answer(job)
+    # As with Spark's own service.
+    assert set(re.findall(r"is corrupted (\w[\w ]*)", outcome.log)) == {"due to DISK_ISSUE"}
+    assert gates.map_runs(MAPS) == [2] * MAPS
+    assert reads.look()["chunks"] > 0
 
 
 def change_a_byte(file) -> None:
