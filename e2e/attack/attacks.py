@@ -70,7 +70,7 @@ ALL = [
     Attack(
         "files-removed",
         SCENES["files-removed"].what,
-        uploads.twice_what_the_disk_writes.__name__,
+        uploads.pushes_to_few_files.__name__,
         SCENES["files-removed"],
     ),
     # Nobody is served while the process stands still.

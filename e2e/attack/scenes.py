@@ -77,18 +77,22 @@ def _fail(daemon: Daemon, stage: Stage) -> Iterator[None]:
 @contextmanager
 def _remove_files(daemon: Daemon, stage: Stage) -> Iterator[None]:
     over = threading.Event()
+    removed = []
 
     def remove() -> None:
         while not over.wait(REMOVE_EACH_S):
             for directory in stage.directories:
                 for shuffle in directory.glob("lodestone-*/hostile-*"):
                     shutil.rmtree(shuffle, ignore_errors=True)
+                    removed.append(shuffle)
 
     thread = threading.Thread(target=remove)
     thread.start()
     yield
     over.set()
     thread.join()
+    if not removed:
+        raise RuntimeError("the attacker had no files")
 
 
 @contextmanager

@@ -113,6 +113,15 @@ def damaged_segments(target: Target) -> None:
 
 def twice_what_the_disk_writes(target: Target) -> None:
     """64 connections push 80 MB/s together, and the disk writes 40: they always wait for it."""
+    _push_80_mb_per_s(target, partitions=1000)
+
+
+def pushes_to_few_files(target: Target) -> None:
+    """64 connections push 80 MB/s together, to files to which the daemon writes again and again."""
+    _push_80_mb_per_s(target, partitions=8)
+
+
+def _push_80_mb_per_s(target: Target, partitions: int) -> None:
     shuffle = target.shuffle()
     body = b"x" * (256 << 10)
     crc = wire.crc32c(body)
@@ -127,7 +136,7 @@ def twice_what_the_disk_writes(target: Target) -> None:
         while target.is_on():
             sent = time.monotonic()
             number = next(numbers)
-            answer = peer.ask(shuffle.batch(number, [number % 1000], len(body), crc), body)
+            answer = peer.ask(shuffle.batch(number, [number % partitions], len(body), crc), body)
             took.append(time.monotonic() - sent)
             if answer[0] != wire.PUSH_REPLY or answer[9] != 1:
                 refused.append(number)
