@@ -6,18 +6,23 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use lodestone_model::{
-    AppAttempt, AppId, GenerationId, MapRange, ReduceId, SegmentRun, ShuffleId, ShuffleKey,
+    AppAttempt, AppId, Crc32c, GenerationId, MapId, MapIndex, MapRange, ReduceId, Segment,
+    SegmentRun, ShuffleId, ShuffleKey,
 };
 use lodestone_store::fs::fake::FakeFs;
 use lodestone_store::{
-    Environment, ManualClock, Part, Reserve, SeededRandom, Store, StoreConfig, TAIL_PART_BYTES,
+    Batch, Environment, ManualClock, Part, Reserve, SeededRandom, Store, StoreConfig,
+    TAIL_PART_BYTES,
 };
+
+use crate::fence::Fenced;
 
 /// The names in the corpus.
 const DISK: &str = "/disk0";
 const EARLIER: &str = "lodestone-0123456789abcdef";
 const APP: &str = "app-1";
 const EXECUTOR: &str = "1";
+const EXECUTOR_ROOT: &str = "/local";
 const EXECUTOR_DIR: &str = "/local/blockmgr-1";
 const SHUFFLE: ShuffleId = ShuffleId(7);
 const DATA_FILES: [&str; 2] = ["app-1-s7-m0-0/spill.data", "app-1-s7-m0-0/3.data"];
@@ -25,6 +30,15 @@ const DATA_FILES: [&str; 2] = ["app-1-s7-m0-0/spill.data", "app-1-s7-m0-0/3.data
 /// As large as in the corpus.
 const DATA_BYTES: usize = 64 << 10;
 const PARTITIONS: u32 = 8;
+
+/// One in the corpus, and one that is not.
+const PUSHED: [u32; 2] = [3, 7];
+
+/// Room for all that comes, and for no position far away.
+const DISK_BYTES: u64 = 16 << 20;
+
+/// The daemon starts at this time of its clock.
+const START_MS: u64 = 3_600_000;
 
 const MEMORY_BYTES: u64 = 256 << 10;
 
@@ -64,6 +78,7 @@ fn with_checksums(input: &[u8]) -> Vec<u8> {
 
 fn start(name: &str, content: &[u8]) {
     let fs = FakeFs::with_dirs([DISK, EXECUTOR_DIR]);
+    fs.set_capacity(Path::new(DISK), DISK_BYTES);
     let root = Path::new(DISK).join(EARLIER);
     fs.add_file(&root.join("lock"), b"");
     fs.add_file(&root.join("LODESTONE"), b"lodestone store 1\n");
@@ -76,6 +91,9 @@ fn start(name: &str, content: &[u8]) {
     store.hand_over();
     let next = open(&fs, 2);
     serve(&next);
+    let app = AppId::new(APP).expect("an id");
+    let _ = next.end_application(&app, AppAttempt::NONE);
+    next.finish_removals();
     next.close();
 }
 
@@ -86,11 +104,13 @@ fn open(fs: &FakeFs, seed: u64) -> Arc<Store> {
         quota_percent: 75,
         tail_part_bytes: TAIL_PART_BYTES,
         reserve: Reserve::Bytes(0),
-        executor_roots: Vec::new(),
+        executor_roots: vec![PathBuf::from(EXECUTOR_ROOT)],
     };
+    let clock = Arc::new(ManualClock::default());
+    clock.advance_ms(START_MS);
     let environment = Environment {
-        fs: Arc::new(fs.clone()),
-        clock: Arc::new(ManualClock::default()),
+        fs: Arc::new(Fenced::new(fs.clone(), &[DISK, EXECUTOR_ROOT])),
+        clock,
         random: Arc::new(SeededRandom::new(seed)),
     };
     Store::open(config, environment).expect("a daemon starts")
@@ -100,6 +120,7 @@ fn open(fs: &FakeFs, seed: u64) -> Arc<Store> {
 fn serve(store: &Store) {
     let app = AppId::new(APP).expect("an id");
     let _ = store.local_dirs(&app, EXECUTOR);
+    let _ = store.remove_blocks(&app, EXECUTOR, &["rdd_0_0".to_owned()]);
     let key = ShuffleKey {
         app,
         attempt: Some(AppAttempt::NONE),
@@ -107,7 +128,13 @@ fn serve(store: &Store) {
         generation: GenerationId(0),
     };
     for reduce in (0..PARTITIONS).map(ReduceId) {
-        for run in store.layout(&key, MapRange::ALL, reduce).unwrap_or_default() {
+        if PUSHED.contains(&reduce.0) {
+            push(store, &key, reduce);
+        }
+        for run in store
+            .layout(&key, MapRange::ALL, reduce)
+            .unwrap_or_default()
+        {
             let slots = SegmentRun {
                 first: run.first,
                 count: run.segments.len() as u32,
@@ -123,4 +150,24 @@ fn serve(store: &Store) {
         }
     }
     let _ = (store.held_data(), store.load());
+}
+
+/// More than the store keeps in memory, so that it goes behind what an earlier daemon wrote.
+fn push(store: &Store, key: &ShuffleKey, reduce_id: ReduceId) {
+    let body = vec![1; MEMORY_BYTES as usize / 2];
+    let segment = Segment {
+        reduce_id,
+        sequence: 0,
+        length: body.len() as u32,
+        records: 1,
+        crc32c: Crc32c(crc32c::crc32c(&body)),
+    };
+    let batch = Batch {
+        map_index: MapIndex(0),
+        map_id: MapId(99),
+        first_segment: reduce_id.0,
+        segments: &[segment],
+        body: &body,
+    };
+    let _ = store.push_batch(key, &batch);
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use lodestone_model::{
-    AppAttempt, AppId, GenerationId, MapId, MapIndex, Mode, ReduceId, Refusal, ShuffleId,
+    AppAttempt, AppId, Code, GenerationId, MapId, MapIndex, Mode, ReduceId, Refusal, ShuffleId,
     ShuffleKey, ShuffleSpec,
 };
 use lodestone_planted::{self as planted, Bug};
@@ -21,7 +21,7 @@ use crate::merge::{Partition, PartitionEntry};
 use crate::resource::home::Home;
 use crate::resource::incarnation::{self, Incarnation, Leftover, OpenError, StartDirs};
 use crate::resource::writing;
-use crate::state::application::FIRST_LEASE_MS;
+use crate::state::application::{FIRST_LEASE_MS, LONGEST_LEASE_MS};
 use crate::state::attempt::Attempt;
 use crate::state::generation::Generation;
 use crate::state::store::Store;
@@ -104,7 +104,10 @@ impl TakenOver {
             shuffles: Vec::new(),
         };
         let own = found.iter().filter(|file| file.incarnation == incarnation);
-        let expected = own.clone().map(|file| file.start.disks_before + 1).max();
+        let expected = own
+            .clone()
+            .map(|file| file.start.disks_before.saturating_add(1))
+            .max();
         let missing = (expected.unwrap_or(0) as usize).saturating_sub(own.count());
         if missing > 0 {
             let lost =
@@ -271,12 +274,17 @@ impl Store {
             format: entry.format,
         };
         let home = Home::from_entry(entry.home)?;
-        let lease_until_ms = self.now_ms() + entry.lease_ms.max(FIRST_LEASE_MS);
+        let disks = self.resources.disks.len();
+        if !partitions.iter().all(|partition| partition.is_sound(disks)) {
+            return Err(Code::Internal.because(format!("{key} has data in no file of this daemon")));
+        }
+        let lease_ms = entry.lease_ms.min(LONGEST_LEASE_MS);
+        let lease_until_ms = self.now_ms() + lease_ms.max(FIRST_LEASE_MS);
         self.with_application(&app, attempt, |state| {
             state.attempt = state.attempt.max(attempt);
             // Its driver could not renew the lease while no daemon ran.
             state.lease_until_ms = Some(lease_until_ms);
-            state.lease_ms = entry.lease_ms;
+            state.lease_ms = lease_ms;
             let generation = state.start(&key, Some(spec), home);
             fill(&generation, attempts, partitions);
         });

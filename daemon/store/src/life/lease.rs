@@ -6,12 +6,12 @@ use std::sync::Arc;
 use lodestone_model::{AppAttempt, AppId, Refusal, ShuffleId};
 
 use crate::resource::{locked, reading};
-use crate::state::application::{Application, ApplicationState};
+use crate::state::application::{Application, ApplicationState, LONGEST_LEASE_MS};
 use crate::state::generation::Generation;
 use crate::state::store::Store;
 
-/// Shortest and longest lease that is granted.
-const LEASE_MS: (u64, u64) = (10_000, 3_600_000);
+/// Shortest lease that is granted.
+const SHORTEST_LEASE_MS: u64 = 10_000;
 
 impl Store {
     /// Renews the application's lease and returns its length.
@@ -24,7 +24,7 @@ impl Store {
         let application = self.application(app)?;
         let mut state = locked(&application.state);
         state.check_attempt(app, Some(attempt))?;
-        let granted = ttl_ms.clamp(LEASE_MS.0, LEASE_MS.1);
+        let granted = ttl_ms.clamp(SHORTEST_LEASE_MS, LONGEST_LEASE_MS);
         state.lease_until_ms = Some(self.resources.now_ms() + granted);
         state.lease_ms = granted;
         Ok(granted)

@@ -30,6 +30,11 @@ impl PartitionEntry {
     pub(crate) fn reduce(&self) -> ReduceId {
         ReduceId(self.reduce)
     }
+
+    /// True if a daemon with so many disks may have all of its bytes in its files.
+    pub(crate) fn is_sound(&self, disks: usize) -> bool {
+        self.extents.are_sound(disks) && self.own.is_none_or(|own| own.is_sound(disks))
+    }
 }
 
 impl Partition {

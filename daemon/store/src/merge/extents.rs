@@ -5,6 +5,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::resource::home::DataFile;
 
+/// No file has a byte behind this one.
+pub(super) const FILE_BYTES_MAX: u64 = i64::MAX as u64;
+
 /// Consecutive bytes of a partition that are consecutive in one file.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 struct Extent {
@@ -33,6 +36,19 @@ impl Extents {
     /// Bytes in all of them.
     pub(crate) fn bytes(&self) -> u64 {
         self.list.last().map_or(0, |last| last.end)
+    }
+
+    /// True if a daemon with so many disks may have all of these bytes in its files.
+    pub(super) fn are_sound(&self, disks: usize) -> bool {
+        let mut start = 0;
+        self.list.iter().all(|extent| {
+            let length = extent.end.checked_sub(start);
+            start = extent.end;
+            let file_end = length.and_then(|length| extent.offset.checked_add(length));
+            usize::from(extent.file.disk()) < disks
+                && file_end.is_some_and(|end| end <= FILE_BYTES_MAX)
+                && extent.end <= FILE_BYTES_MAX
+        })
     }
 
     /// Appends a range; one that continues the last is joined with it.

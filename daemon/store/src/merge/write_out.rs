@@ -11,7 +11,7 @@ use std::io;
 use lodestone_model::Code;
 use serde::{Deserialize, Serialize};
 
-use super::extents::FileRange;
+use super::extents::{FILE_BYTES_MAX, FileRange};
 use super::partition::{Inner, Partition, Phase};
 use super::tail::Tail;
 use crate::resource::Resources;
@@ -61,6 +61,13 @@ impl What<'_> {
 pub(super) struct OwnFile {
     pub(super) disk: DiskIndex,
     bytes: u64,
+}
+
+impl OwnFile {
+    /// True if a daemon with so many disks may have it.
+    pub(super) fn is_sound(&self, disks: usize) -> bool {
+        usize::from(self.disk) < disks && self.bytes <= FILE_BYTES_MAX
+    }
 }
 
 impl Partition {

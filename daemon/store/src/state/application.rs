@@ -17,6 +17,9 @@ use crate::sync::Mutex;
 /// Lease that registering a shuffle opens if there is none.
 pub(crate) const FIRST_LEASE_MS: u64 = 120_000;
 
+/// Longest lease that is granted.
+pub(crate) const LONGEST_LEASE_MS: u64 = 3_600_000;
+
 /// One application and what it owns.
 #[derive(Debug)]
 pub(crate) struct Application {

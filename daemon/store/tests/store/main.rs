@@ -9,6 +9,7 @@
 mod attempt;
 mod bad_disk;
 mod concurrent;
+mod corpus;
 mod disk;
 mod foreign;
 mod handover;

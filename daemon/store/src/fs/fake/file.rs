@@ -90,8 +90,13 @@ impl File for FakeFile {
     }
 
     fn set_size(&self, bytes: u64) -> io::Result<()> {
-        locked(&self.fs.state).check(&self.path)?;
+        let state = locked(&self.fs.state);
+        state.check(&self.path)?;
+        let (capacity, _) = state.usage(&self.path);
         let size = usize::try_from(bytes).map_err(|_| Errno::FBIG)?;
+        if bytes > capacity {
+            return Err(Errno::FBIG.into());
+        }
         locked(&self.content).bytes.resize(size, 0);
         Ok(())
     }
@@ -103,7 +108,8 @@ impl File for FakeFile {
         self.fs.gate.pass(&self.path);
         locked(&self.fs.state).check(&self.path)?;
         let start = usize::try_from(offset).map_err(|_| Errno::FBIG)?;
-        let end = start + usize::try_from(length).map_err(|_| Errno::FBIG)?;
+        let length_here = usize::try_from(length).map_err(|_| Errno::FBIG)?;
+        let end = start.checked_add(length_here).ok_or(Errno::FBIG)?;
         let mut content = locked(&self.content);
         let hole = content.bytes.get_mut(start..end).ok_or(Errno::INVAL)?;
         hole.fill(0);
