@@ -20,6 +20,7 @@ mod merged;
 mod open;
 mod os;
 mod remote;
+mod removed_files;
 mod repeats;
 mod reserve;
 mod restart;

@@ -5,6 +5,7 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::slice;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -175,5 +176,78 @@ fn nothing_is_written_outside_of_the_directories_that_executors_may_use() {
     // Beside the root, or the link, is outside.
     for outside in ["root", "other", "blockmgr-2", "root/blockmgr-3"] {
         assert_eq!(registered(outside), Err(Code::Malformed), "{outside}");
+    }
+}
+
+/// Puts one name in the place of another one, which is as long, in each entry of a handover, whose
+/// checksums then are right.
+fn renamed(handover: &[u8], from: &str, to: &str) -> Vec<u8> {
+    const BEGINNING: usize = 8;
+    let mut all = handover[..BEGINNING].to_vec();
+    let mut rest = &handover[BEGINNING..];
+    while let Some((head, after)) = rest.split_at_checked(8) {
+        let length = u32::from_be_bytes(head[..4].try_into().unwrap());
+        let (entry, behind) = after.split_at(length as usize);
+        let mut entry = entry.to_vec();
+        let mut windows = entry.windows(from.len());
+        if let Some(at) = windows.position(|window| window == from.as_bytes()) {
+            entry[at..at + to.len()].copy_from_slice(to.as_bytes());
+        }
+        all.extend_from_slice(&head[..4]);
+        all.extend_from_slice(&crc32c::crc32c(&entry).to_be_bytes());
+        all.extend_from_slice(&entry);
+        rest = behind;
+    }
+    all
+}
+
+/// The first name is that of the shuffle's directory, and the shuffle is taken over.
+#[test]
+fn a_handover_that_names_another_directory_than_its_own_reads_and_removes_nothing_there() {
+    const OWN: &str = "app-1-s7-m0-0";
+    for (named, is_taken_over) in [
+        (OWN, true),
+        ("../../outside", false),
+        ("../outside/xx", false),
+    ] {
+        let disk = tempfile::tempdir().unwrap();
+        let dir = disk.path().join("data");
+        fs::create_dir(&dir).unwrap();
+        let first = open(slice::from_ref(&dir));
+        let remote = ShuffleSpec {
+            mode: Mode::Remote,
+            ..spec()
+        };
+        first.register_shuffle(&key(), remote).unwrap();
+        let bytes = payload(0, 0, 2 << 20);
+        let segments = [header(0, &bytes)];
+        let pushed = first.push_batch(&key(), &batch(0, 1, &segments, &bytes));
+        assert_eq!(pushed.unwrap(), [Code::Ok]);
+        let ledger = ledger_of(0, 1, &segments[0]);
+        first
+            .commit_map(&key(), MapIndex(0), MapId(1), ledger)
+            .unwrap();
+        first.hand_over();
+
+        let root = dir.join(format!("lodestone-{}", first.incarnation()));
+        // What a daemon would find there if it looked.
+        let other = root.join(named);
+        fs::create_dir_all(&other).unwrap();
+        let file = fs::canonicalize(&other).unwrap().join("0.data");
+        if !is_taken_over {
+            fs::rename(root.join(OWN).join("0.data"), &file).unwrap();
+        }
+        let handover = root.join("handover");
+        let crafted = renamed(&fs::read(&handover).unwrap(), OWN, named);
+        fs::write(&handover, crafted).unwrap();
+
+        let next = open(slice::from_ref(&dir));
+        assert_eq!(next.incarnation(), first.incarnation());
+        let is_read = next.check_readable(&key()).is_ok();
+        next.end_application(&app(), AppAttempt::NONE).unwrap();
+        next.finish_removals();
+        next.close();
+        assert_eq!(is_read, is_taken_over, "{named}");
+        assert_eq!(file.exists(), !is_taken_over, "{named}");
     }
 }

@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use lodestone_model::*;
-use lodestone_store::fs::fake::{Errno, FakeFs};
+use lodestone_store::fs::fake::{Errno, FakeFs, Fault};
 use lodestone_store::*;
 
 use crate::world::*;
@@ -171,6 +171,46 @@ fn while_it_drains(world: &World, check: impl FnOnce(&Store)) {
         }
         store.drain();
         check(store);
+    });
+}
+
+/// Each push calls it again. Without a rest it would look through all partitions, and write to the
+/// log, as fast as the processor can.
+#[test]
+fn a_thread_that_can_free_nothing_rests_however_often_pushes_call_it() {
+    const REST: Duration = Duration::from_millis(100);
+    const PARTITIONS: u32 = 4;
+    /// Each partition in a write of several, and alone.
+    const TRIES_OF_A_PASS: u64 = 2 * PARTITIONS as u64;
+    let world = World::with(1, MIB).registered();
+    for segment in 0..SEGMENTS {
+        let code = push(&world.store, segment / PARTITIONS, segment % PARTITIONS);
+        assert_eq!(code, Code::Ok);
+    }
+    let before = world.fs.writes();
+    // No descriptor is left. The disk is not at fault, and is tried again.
+    for nth in 0..100 * TRIES_OF_A_PASS {
+        world.fs.fault_at(nth, Fault::Torn(0, Errno::MFILE));
+    }
+    let bytes = payload(0, 0, SEGMENT);
+    let headers = [header(0, &bytes)];
+    let repeated = batch(0, 1000, &headers, &bytes);
+    let began = Instant::now();
+    let again_until = |reached: &dyn Fn() -> bool| {
+        while !reached() {
+            let codes = world.store.push_batch(&key(), &repeated).unwrap();
+            assert_eq!(codes, [Code::Duplicate]);
+            assert!(began.elapsed() < Duration::from_secs(60), "it never tries");
+        }
+    };
+    thread::scope(|scope| {
+        let _end = End(&world);
+        scope.spawn(|| world.store.write_out_when_called(0));
+        again_until(&|| world.fs.writes() >= before + 4 * TRIES_OF_A_PASS);
+        let took = began.elapsed();
+        assert!(took >= 3 * REST, "four passes took only {took:?}");
+        world.fs.forget_faults();
+        again_until(&|| world.store.load().memory_used < MIB * 2 / 3);
     });
 }
 

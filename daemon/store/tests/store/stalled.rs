@@ -52,9 +52,9 @@ fn while_a_push_hangs(world: &World, then: impl FnOnce()) -> Code {
     })
 }
 
-/// Pushes two large segments of a remote shuffle, one to each of two disks. The write to this one
-/// hangs until `then`, which finds the disk stalled, has returned.
-fn while_a_remote_push_hangs(world: &World, disk: &str, shuffle: &ShuffleKey, then: impl FnOnce()) {
+/// Pushes two large segments of a shuffle, one to each of two disks. The write to this one hangs
+/// until `then`, which finds the disk stalled, has returned.
+fn while_a_push_to_two_hangs(world: &World, disk: &str, shuffle: &ShuffleKey, then: impl FnOnce()) {
     world.fs.hold_writes_below(Path::new(disk));
     thread::scope(|scope| {
         let _mended = Mended(world);
@@ -70,6 +70,20 @@ fn while_a_remote_push_hangs(world: &World, disk: &str, shuffle: &ShuffleKey, th
         then();
         world.fs.release_writes();
         let _ = pushed.join().unwrap();
+    });
+}
+
+/// Does this work, which must end while writes hang. If it does not, they no longer hang.
+fn assert_ends(world: &World, work: impl FnOnce() + Send) {
+    thread::scope(|scope| {
+        let (sender, receiver) = mpsc::channel();
+        scope.spawn(move || {
+            work();
+            sender.send(()).unwrap();
+        });
+        let ended = receiver.recv_timeout(Duration::from_secs(60));
+        let _mended = Mended(world);
+        assert_eq!(ended, Ok(()), "it waits for the write");
     });
 }
 
@@ -187,7 +201,7 @@ fn a_stop_while_a_disk_hangs_ends_and_loses_only_the_shuffles_whose_writes_hang(
     ]);
     whole.commit().unwrap();
     let other = world.remote_shuffle(8);
-    while_a_remote_push_hangs(&world, "/disk1", &other, || world.store.hand_over());
+    while_a_push_to_two_hangs(&world, "/disk1", &other, || world.store.hand_over());
     let dirs = vec![DISK.into(), "/disk1".into()];
     let next = World::on(world.fs.clone(), dirs, LITTLE_MEMORY, 2);
     assert_eq!(next.fetch(0), large(0, 0));
@@ -199,6 +213,41 @@ fn a_stop_while_a_disk_hangs_ends_and_loses_only_the_shuffles_whose_writes_hang(
     assert_eq!(lost.code, Code::UnknownShuffle);
 }
 
+/// Its data has originals: the next daemon does not need it.
+#[test]
+fn a_stop_while_a_write_of_a_merged_shuffle_hangs_ends_and_hands_over_the_remote_ones() {
+    let world = World::with(2, LITTLE_MEMORY).remote();
+    let mut whole = world.attempt(0, 100);
+    whole.push(&[(0, &large(0, 0)), (1, b"in memory")]);
+    whole.commit().unwrap();
+    let merged = ShuffleKey {
+        shuffle: ShuffleId(8),
+        ..key()
+    };
+    world.store.register_shuffle(&merged, spec()).unwrap();
+    while_a_push_to_two_hangs(&world, "/disk1", &merged, || {
+        assert_ends(&world, || world.store.hand_over());
+        let dirs = vec![DISK.into(), "/disk1".into()];
+        let next = World::on(world.fs.clone(), dirs, LITTLE_MEMORY, 2);
+        assert_eq!(next.store.incarnation(), world.store.incarnation());
+        assert_eq!(next.fetch(0), large(0, 0));
+        assert_eq!(next.fetch(1), b"in memory");
+        let gone = next.store.check_readable(&merged).unwrap_err();
+        assert_eq!(gone.code, Code::UnknownShuffle);
+    });
+}
+
+#[test]
+fn a_stop_without_anything_to_hand_over_ends_while_a_write_of_a_merged_shuffle_hangs() {
+    let world = World::with(2, LITTLE_MEMORY).registered();
+    while_a_push_to_two_hangs(&world, "/disk1", &key(), || {
+        assert_ends(&world, || world.store.hand_over());
+        let dirs = vec![DISK.into(), "/disk1".into()];
+        let next = World::on(world.fs.clone(), dirs, LITTLE_MEMORY, 2).registered();
+        assert_ne!(next.store.incarnation(), world.store.incarnation());
+    });
+}
+
 #[test]
 fn a_handover_goes_to_a_disk_with_little_room_before_one_that_hangs() {
     let dirs = vec![DISK.into(), "/disk1".into()];
@@ -208,7 +257,7 @@ fn a_handover_goes_to_a_disk_with_little_room_before_one_that_hangs() {
     whole.push(&[(0, b"in memory")]);
     whole.commit().unwrap();
     let other = world.remote_shuffle(8);
-    while_a_remote_push_hangs(&world, DISK, &other, || {
+    while_a_push_to_two_hangs(&world, DISK, &other, || {
         for dir in &dirs {
             world.fs.set_capacity(dir, MIB);
         }
