@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Time-outs. The daemon's clocks belong to the test.
 
+use std::io::Write;
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use lodestone_model::{AppAttempt, Code};
+use lodestone_server::connection::pace::{LEAST_BYTES, WINDOW};
 use lodestone_store::{Clock, Environment, ManualClock};
 use lodestone_wire::Message;
 use lodestone_wire::extension::lease::{LeaseReply, RenewLease};
+use lodestone_wire::extension::push::PushBatchReply;
 use lodestone_wire::extension::status::Refused;
 
 use crate::support::client::{app, batch, commit_of};
@@ -29,6 +32,7 @@ fn a_request_that_stops_in_the_middle_is_given_up_and_its_memory_comes_back() {
 }
 
 /// Others may wait for the memory of an upload: its bytes come at 64 KiB/s, or the connection ends.
+/// It is never silent for long.
 #[test]
 fn an_upload_that_comes_too_slowly_is_given_up_and_its_memory_comes_back() {
     let daemon = Inside::start(Environment::os());
@@ -39,9 +43,48 @@ fn an_upload_that_comes_too_slowly_is_given_up_and_its_memory_comes_back() {
     while daemon.service.uploads.used_bytes() == 0 {
         thread::yield_now();
     }
-    daemon.jump_over_idle_time();
-    assert_eq!(client.receive(), None, "the connection is closed");
-    assert_eq!(daemon.service.uploads.used_bytes(), 0);
+    let clock = daemon.stop_the_clock();
+    let piece = WINDOW / 20;
+    // Half of what must come.
+    let bytes = LEAST_BYTES / 20 / 2;
+    let mut sent = 100_000;
+    for _ in 0..60 {
+        // The daemon may have closed the connection.
+        let more = client.socket.write_all(&body[sent..sent + bytes]);
+        sent += bytes;
+        clock.pass(piece);
+        if more.is_err() || daemon.service.uploads.used_bytes() == 0 {
+            break;
+        }
+    }
+    assert_eq!(
+        daemon.service.uploads.used_bytes(),
+        0,
+        "three windows later"
+    );
+    drop(clock);
+    daemon.stop();
+}
+
+/// The same for a client that sends as fast as it must.
+#[test]
+fn an_upload_that_comes_fast_enough_is_taken_however_long_it_takes() {
+    let daemon = Inside::start(Environment::os());
+    let mut client = daemon.connect();
+    client.register(&daemon.key(1), 1, 1);
+    let (meta, body) = batch(&daemon.key(1), 0, 1, &[(0, &vec![7; 4 << 20])]);
+    let id = client.begin_upload(&meta, &body, 100_000);
+    while daemon.service.uploads.used_bytes() == 0 {
+        thread::yield_now();
+    }
+    let clock = daemon.stop_the_clock();
+    for piece in body[100_000..].chunks(2 * LEAST_BYTES / 10) {
+        client.socket.write_all(piece).unwrap();
+        clock.pass(WINDOW / 10);
+    }
+    let reply = PushBatchReply::from_bytes(&client.answer_to(id)).unwrap();
+    assert_eq!(reply.codes, [Code::Ok]);
+    drop(clock);
     daemon.stop();
 }
 

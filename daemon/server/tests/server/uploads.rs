@@ -55,14 +55,17 @@ fn a_small_push_waits_for_no_large_one() {
     daemon.stop();
 }
 
+/// Time stands still: no slow connection of the application is closed, and makes room.
 #[test]
 fn an_application_leaves_memory_for_the_large_pushes_of_others() {
     let (daemon, mut other, _crowd) = crowded();
+    let clock = daemon.stop_the_clock();
     other.shuffle.app = AppId::new("application_other").unwrap();
     let mut honest = daemon.connect();
     honest.register(&other, 1, 1);
     let codes = honest.push(&other, 0, 1, &[(0, &vec![8; LARGE])]);
     assert_eq!(codes, [Code::Ok]);
+    drop(clock);
     daemon.stop();
 }
 

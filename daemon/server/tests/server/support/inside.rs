@@ -35,6 +35,19 @@ pub(crate) struct Inside {
     _dir: TempDir,
 }
 
+/// The daemon's time, until this is dropped: then it jumps.
+pub(crate) struct StoppedClock<'a> {
+    daemon: &'a Inside,
+    _held: mpsc::Sender<()>,
+}
+
+impl StoppedClock<'_> {
+    /// Lets so much time pass.
+    pub(crate) fn pass(&self, time: Duration) {
+        self.daemon.run(tokio::time::advance(time));
+    }
+}
+
 impl Inside {
     pub(crate) fn start(environment: Environment) -> Self {
         Self::with_memory(environment, MEMORY_BYTES)
@@ -136,6 +149,20 @@ impl Inside {
     /// From now on the daemon's time is that of the machine again.
     pub(crate) fn do_not_jump(&self) {
         self.run(async { tokio::time::resume() });
+    }
+
+    /// From now on the daemon's time passes only in [`StoppedClock::pass`].
+    pub(crate) fn stop_the_clock(&self) -> StoppedClock<'_> {
+        let (held, release) = mpsc::channel();
+        self.run(async move {
+            tokio::time::pause();
+            // Time does not jump while such a task is in work.
+            tokio::task::spawn_blocking(move || release.recv().ok());
+        });
+        StoppedClock {
+            daemon: self,
+            _held: held,
+        }
     }
 
     /// Returns when the daemon has checked leases, at the time that its clock shows now.
