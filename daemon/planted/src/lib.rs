@@ -59,6 +59,8 @@ pub enum Bug {
     StalledRequestKept,
     /// A connection is never closed whose request comes too slowly.
     SlowRequestKept,
+    /// Nobody that holds the memory of a request hears that others wait for it.
+    NobodyHurried,
     /// An answer keeps the permit and the memory of its request after it was written.
     AnswersHeld,
     /// If the socket takes some of an answer, the rest is forgotten.
