@@ -13,6 +13,10 @@ use tokio::net::TcpStream;
 
 use super::sendfile;
 
+/// A read with more room is one of a large request, whose next bytes come soon: to ask for them
+/// costs less than a wait. With waits, pushes took a tenth more of the CPU time.
+const SHORT_READ_BYTES: usize = 16 << 10;
+
 /// A socket that never blocks. One task reads from it, and one writes to it.
 pub trait Socket: Debug + Send + Sync + 'static {
     /// Ready when there is something to read, or the client closed its side.
@@ -45,7 +49,8 @@ impl Socket for TcpStream {
         let room = into.chunk_mut().len();
         moved(self, Interest::READABLE, || {
             let count = self.try_read_buf(&mut into)?;
-            Ok((count, count > 0 && count < room))
+            let is_empty = count > 0 && count < room && room <= SHORT_READ_BYTES;
+            Ok((count, is_empty))
         })
     }
 

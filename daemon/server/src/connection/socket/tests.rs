@@ -65,6 +65,14 @@ async fn a_request_that_came_as_a_whole_costs_no_call_that_finds_nothing() {
 }
 
 #[tokio::test]
+async fn a_large_push_is_read_on_without_a_wait_after_each_few_bytes() {
+    let (server, mut client) = ends().await;
+    client.write_all(&[7; 100]).unwrap();
+    assert_eq!(read(&server, 1 << 20).await.unwrap(), [7; 100]);
+    assert!(is_ready(&server).await, "it waits for more");
+}
+
+#[tokio::test]
 async fn bytes_beyond_the_room_of_a_read_are_read_without_a_wait() {
     let (server, mut client) = ends().await;
     client.write_all(&[7; 100]).unwrap();
