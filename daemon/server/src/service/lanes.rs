@@ -13,6 +13,8 @@ use tokio::task::JoinError;
 
 pub use threads::{Delay, Delays, Threads, Work};
 
+use super::read_threads::{Panicked, ReadThreads};
+
 /// Calls that use memory only: hello, leases, registrations of shuffles, ends of applications.
 const CONTROLS: usize = 8;
 
@@ -108,6 +110,8 @@ pub struct Lanes {
     chunks: Lane,
     /// By data directory.
     reads: Vec<Lane>,
+    /// The threads of each of those.
+    read_threads: Vec<Arc<ReadThreads>>,
     foreign_reads: SharedLane,
     gathers: Lane,
 }
@@ -182,6 +186,7 @@ impl Lanes {
             reads: (0..disks)
                 .map(|_| Lane::new(reads_of_each(disks)))
                 .collect(),
+            read_threads: (0..disks).map(|_| Arc::default()).collect(),
             foreign_reads: SharedLane::new(FOREIGN_READS),
             gathers: Lane::new(GATHERS),
         }
@@ -256,7 +261,7 @@ impl Lanes {
         mut places: Vec<usize>,
         next: &[usize],
         send: impl FnOnce(&[usize]) -> T + Send + 'static,
-    ) -> Result<T, JoinError> {
+    ) -> Result<T, Panicked> {
         let mut turns = self.reading(&places).await;
         let gather = self.gather(&mut places, &mut turns, next);
         let at = places.clone();
@@ -264,7 +269,16 @@ impl Lanes {
             let _turns = (turns, gather);
             send(&at)
         };
-        self.threads.carry_out(Work::Read(&places), send).await
+        // A thread that reads from several places may hang in any of them.
+        let of_place = match (&self.threads, places.as_slice()) {
+            (Threads::OfRuntime, [place]) => self.read_threads.get(*place),
+            _ => None,
+        };
+        if let Some(threads) = of_place {
+            return threads.carry_out(send).await;
+        }
+        let done = self.threads.carry_out(Work::Read(&places), send).await;
+        done.map_err(|_| Panicked)
     }
 
     /// Adds turns at the next places, as far as there are any. `None` if all is at one disk, or if

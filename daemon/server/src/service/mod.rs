@@ -24,6 +24,7 @@ pub mod clock;
 pub mod lanes;
 pub mod line;
 pub mod pool;
+pub mod read_threads;
 pub mod reports;
 pub mod shared_pool;
 pub mod uploads;
