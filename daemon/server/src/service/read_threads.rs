@@ -35,6 +35,8 @@ struct State {
     /// Each has its turn in the lane, which limits their number, and that of the threads.
     waiting: VecDeque<Work>,
     threads: usize,
+    /// Those of them that did not run yet: on a busy host a wake takes longer than a moment.
+    beginning: usize,
 }
 
 /// A bug of ours ended the work.
@@ -72,21 +74,24 @@ impl ReadThreads {
         }
     }
 
-    /// Begins another thread. Returns false if no work waits.
+    /// Begins another thread, unless there will be one for each work that waits. Returns false if
+    /// none waits.
     fn helps(self: &Arc<Self>) -> bool {
         let state = self.state();
-        let is_needed = !state.waiting.is_empty();
-        if is_needed {
+        let waiting = state.waiting.len();
+        if waiting > state.beginning {
             self.begin(state);
         }
-        is_needed
+        waiting > 0
     }
 
     fn begin(self: &Arc<Self>, mut state: MutexGuard<'_, State>) {
         state.threads += 1;
+        state.beginning += 1;
         drop(state);
         let threads = Arc::clone(self);
         spawn_blocking(move || {
+            threads.state().beginning -= 1;
             while let Some(work) = threads.next() {
                 work();
             }
@@ -110,7 +115,11 @@ impl ReadThreads {
 impl Debug for State {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (waiting, threads) = (self.waiting.len(), self.threads);
-        write!(f, "{waiting} waiting, {threads} threads")
+        let beginning = self.beginning;
+        write!(
+            f,
+            "{waiting} waiting, {threads} threads, {beginning} beginning"
+        )
     }
 }
 
@@ -137,6 +146,24 @@ mod tests {
             let done = others.await.map(|done| done.is_ok_and(|at| at == round));
             assert_eq!(done.ok(), Some(true), "round {round}");
         }
+        release.send(()).unwrap();
+        assert!(hanging.await.unwrap());
+    }
+
+    #[tokio::test]
+    async fn a_host_that_wakes_no_threads_gets_no_more_of_them_than_work_waits() {
+        let threads = Arc::new(ReadThreads::default());
+        let (release, began, hang) = blocked(|| true);
+        let of_disk = Arc::clone(&threads);
+        let hanging = tokio::spawn(async move { of_disk.carry_out(hang).await.is_ok() });
+        began.await.unwrap();
+        threads.state().waiting.push_back(Box::new(|| ()));
+        threads.state().beginning = 1;
+        for _ in 0..10 {
+            assert!(threads.helps(), "work waits");
+        }
+        assert_eq!(threads.state().threads, 1, "others were woken");
+        threads.state().beginning = 0;
         release.send(()).unwrap();
         assert!(hanging.await.unwrap());
     }
