@@ -145,14 +145,16 @@ impl Partition {
 
     /// Returns true if the segment goes to disk at once.
     fn must_leave(&self, resources: &Resources, inner: &Inner, bytes: &[u8]) -> bool {
+        if self.has_its_share_of_room() {
+            return true;
+        }
         match self.home() {
             // A long tail would have to be written first: the thread that writes out when memory is
             // short does this.
             Home::Ours { .. } => {
-                let is_large = bytes.len() >= LARGE_BYTES
+                bytes.len() >= LARGE_BYTES
                     && !inner.tail.is_long(&resources.pages)
-                    && is_crowded(&resources.budget, inner);
-                is_large || self.has_its_share_of_room()
+                    && is_crowded(&resources.budget, inner)
             }
             // Executors read the file: all of it must be on disk when finalize is answered.
             Home::Spark { .. } => inner.tail.len() + bytes.len() >= SPARK_WRITE_BYTES,

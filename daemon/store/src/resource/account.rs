@@ -5,8 +5,8 @@
 //! others until it ends. So each may take a share of it, and no more. Several large ones together
 //! leave a part to small ones. The application itself counts too: clients make up names.
 //!
-//! Data has a share as well while there is little room. An application that has it writes its data
-//! out itself, and gets QUOTA where no disk takes the data.
+//! Data has a share as well while there is hardly any room. An application that has it writes its
+//! data out itself, and gets QUOTA where no disk takes the data.
 
 use std::sync::Arc;
 
@@ -85,10 +85,10 @@ impl Account {
         }
     }
 
-    /// True if little memory is left for data, the application has its share of it, and others have
-    /// shuffles here too. An application alone may have all.
+    /// True if hardly any memory is left for data, the application has its share of it, and others
+    /// have shuffles here too. An application alone may have all.
     pub(crate) fn has_its_share_of_room(&self) -> bool {
-        self.budget.is_short()
+        self.budget.is_nearly_full()
             && self.budget.has_several_tenants()
             && self.tails.load(Relaxed) >= self.budget.tail_share()
     }

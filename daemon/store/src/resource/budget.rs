@@ -146,7 +146,7 @@ impl Budget {
         self.metadata_limit() / 100 * u64::from(self.quota_percent)
     }
 
-    /// The most that the tails of one application may take while there is little room.
+    /// The most that the tails of one application may take while there is hardly any room.
     pub(super) fn tail_share(&self) -> u64 {
         self.room() / 100 * u64::from(self.quota_percent)
     }
@@ -192,6 +192,11 @@ impl Budget {
     /// True if tails should be written out.
     pub(crate) fn is_short(&self) -> bool {
         self.tails.load(Relaxed) > self.room() / 4 * 3
+    }
+
+    /// True if tails have the room in which they are written out.
+    pub(super) fn is_nearly_full(&self) -> bool {
+        self.tails.load(Relaxed) > self.room() / 8 * 7
     }
 
     /// Returns true shortly before unread tails should be written out: a large segment does not

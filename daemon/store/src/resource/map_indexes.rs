@@ -24,7 +24,7 @@ const OFFSET_BYTES: u64 = 8;
 const KEPT_BYTES: u64 = 8 << 20;
 
 /// Offsets of a larger file are not kept: to read all of it would take longer than two offsets.
-const FILE_BYTES_MAX: u64 = 16 << 10;
+const FILE_BYTES_MAX: u64 = 2_049 * OFFSET_BYTES;
 
 /// Memory that an entry needs beside its key and its offsets.
 const ENTRY_BYTES: usize = 128;
