@@ -157,13 +157,9 @@ fn adler32(sum: u32, bytes: &[u8]) -> u32 {
 }
 
 fn crc32(sum: u32, bytes: &[u8]) -> u32 {
-    const POLYNOMIAL: u32 = 0xEDB8_8320;
-    // Bit by bit: this runs once per corrupt block, not per block.
-    !bytes.iter().fold(!sum, |sum, &byte| {
-        (0..8).fold(sum ^ u32::from(byte), |sum, _| {
-            (sum >> 1) ^ (POLYNOMIAL & (sum & 1).wrapping_neg())
-        })
-    })
+    let mut hasher = crc32fast::Hasher::new_with_initial(sum);
+    hasher.update(bytes);
+    hasher.finalize()
 }
 
 #[cfg(test)]
