@@ -70,7 +70,7 @@ pub async fn push(
     }
     if measured.aftermath.is_none() {
         for tally in iter::once(&tally).chain(&noise_tally) {
-            only_collisions(server, tally)?;
+            only_given_up(server, tally)?;
         }
     }
     let again = works
@@ -102,10 +102,14 @@ fn sum(pairs: impl Iterator<Item = (u64, u64)>) -> (u64, u64) {
     pairs.fold((0, 0), |(a, b), (c, d)| (a + c, b + d))
 }
 
-/// Blocks may be given up that collided, and for no other reason.
-fn only_collisions(server: &Server, tally: &Tally) -> Result<(), BenchError> {
+/// The end of what this daemon says when it had no turn for a block.
+const OVERLOADED: &str = ": Overloaded";
+
+/// Blocks may be given up that collided, or found the server at its limit, and for no other reason.
+fn only_given_up(server: &Server, tally: &Tally) -> Result<(), BenchError> {
     let refused = tally.refused.all();
-    let others = refused.iter().filter(|(reason, _)| *reason != COLLISION);
+    let is_other = |reason: &str| reason != COLLISION && !reason.ends_with(OVERLOADED);
+    let others = refused.iter().filter(|(reason, _)| is_other(reason));
     match others.max_by_key(|(_, count)| **count) {
         None => Ok(()),
         Some((reason, count)) => Err(BenchError::Refused {
@@ -116,7 +120,8 @@ fn only_collisions(server: &Server, tally: &Tally) -> Result<(), BenchError> {
     }
 }
 
-/// Pushes the collided blocks until all are merged, so that every server has the same data to send.
+/// Pushes the blocks that were given up until all are merged, so that every server has the same
+/// data to send.
 pub async fn complete(
     server: &Server,
     works: Vec<PushWork>,
@@ -139,7 +144,7 @@ async fn complete_one(
         let pushed = Arc::new(work);
         let talk = PushTalk::of(&pushed, 0);
         drive(server, vec![talk], Vec::new(), conduct, &tally.progress).await?;
-        only_collisions(server, &tally)?;
+        only_given_up(server, &tally)?;
         work = pushed.again(Tally::of(Arc::clone(&tally.progress)));
         if work.merged.count() == before {
             return Err(BenchError::Refused {

@@ -237,12 +237,6 @@ pub fn begin_block(call: &Call, block: &PushBlockStream) -> Option<Answer> {
     }
 }
 
-/// Refuses a block, because those that wait for disks of executors have all of their memory.
-pub fn block_without_room(call: &Call) -> Answer {
-    let refusal = Code::Overloaded.because("too many blocks wait for a disk");
-    upload_refusal(call, PushBlockStream::ID, &refusal)
-}
-
 /// Answers which maps are in the chunks of a merged partition.
 pub fn merged_meta(call: &Call, request: &MergedBlockMetaRequest) -> Result<(u32, Bytes), String> {
     merged::meta(call, request).map_err(|refusal| {

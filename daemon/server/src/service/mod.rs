@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use lodestone_model::Load;
-use lodestone_store::Store;
 use lodestone_store::fs::OsFs;
+use lodestone_store::{FOREIGN_PLACES, Store};
 use tokio::sync::watch;
 
 use crate::metrics::Metrics;
@@ -46,8 +46,8 @@ const MAX_KEPT_BYTES: u64 = 64 << 20;
 /// Names of blocks that wait for a disk which does not remove them: some hundred thousand.
 const REMOVAL_BYTES: u64 = 16 << 20;
 
-/// This part of the memory for uploads may be that of blocks that wait for a disk of executors.
-const WAITING_PART: u64 = 4;
+/// This part of the memory for uploads may be that of large blocks for one disk of executors.
+const BLOCKS_PART: u64 = 4;
 
 /// How the memory budget is shared out.
 #[derive(Debug, Clone, Copy)]
@@ -99,9 +99,9 @@ pub struct Service {
     pub lists: SharedPool,
     /// Threads for calls of the store.
     pub lanes: Lanes,
-    /// Blocks of Spark's own push that wait for a turn at a disk of executors: this much of the
-    /// memory for uploads.
-    pub waiting_blocks: Pool,
+    /// The memory for uploads that large blocks of Spark's own push may take, by the place of their
+    /// disk.
+    blocks: Vec<Pool>,
     /// Memory for names of blocks that wait for a disk, after their request was answered.
     pub removals: Pool,
     /// Blocks that a disk did not give.
@@ -148,7 +148,9 @@ impl Service {
         let first_stream = store.process_number().cast_signed() & 0x00ff_ffff_ffff_0000;
         Arc::new(Self {
             lanes: Lanes::new(usize::from(store.disk_count()), threads),
-            waiting_blocks: Pool::new(split.upload_bytes / WAITING_PART),
+            blocks: (0..usize::from(store.disk_count()) + FOREIGN_PLACES)
+                .map(|_| Pool::new(split.upload_bytes / BLOCKS_PART))
+                .collect(),
             removals: Pool::new(REMOVAL_BYTES),
             store,
             uploads: Uploads::new(
@@ -172,6 +174,14 @@ impl Service {
     /// Under which clients know the daemon's shuffles.
     pub fn incarnation(&self) -> i64 {
         self.store.incarnation().as_i64()
+    }
+
+    /// The memory of large blocks of Spark's own push for the disk at this place.
+    pub fn blocks_at(&self, place: usize) -> &Pool {
+        match self.blocks.get(place) {
+            Some(blocks) => blocks,
+            None => unreachable!("there is no place {place}"),
+        }
     }
 
     /// An id that no other stream has.

@@ -11,7 +11,7 @@ use super::shared_pool::{PART_OF_CONNECTION, SharedPool};
 use lodestone_model::AppId;
 
 /// Uploads of at most this size are small.
-const SMALL_BYTES: u64 = 64 << 10;
+pub(crate) const SMALL_BYTES: u64 = 64 << 10;
 
 /// Frames may have this part of the memory for large uploads.
 const PART_LENT: u64 = 4;

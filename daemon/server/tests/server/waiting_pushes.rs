@@ -58,6 +58,11 @@ fn first_blocks_that_a_busy_disk_writes_at_once_are_all_merged() {
 }
 
 #[test]
+fn blocks_that_are_more_than_may_wait_for_a_busy_disk_are_all_merged() {
+    no_block_is_refused(Does::Open, 400, 300_000);
+}
+
+#[test]
 fn blocks_that_wait_for_a_disk_that_hangs_leave_memory_to_those_of_other_disks() {
     let mut host = Host::start();
     let mut client = host.daemon.connect();

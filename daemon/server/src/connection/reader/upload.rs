@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bytes::{Buf, BufMut, Bytes};
 use tokio::select;
 
-use super::push::push;
+use super::push;
 use super::{READ_BYTES, Reader, answer_frame, at_once, is_passing, send};
 use crate::connection::pace::Pace;
 use crate::connection::socket::Socket;
@@ -63,6 +63,9 @@ impl Reader {
                 Err(codes) => before = Some(codes),
             }
         }
+        // Before this has memory that pushes to other disks need.
+        let room = push::room(&self.call, &upload, length);
+        let room = self.socket.wait(room).await?;
         let bytes = (memory_bytes(length) + meta_bytes) as u64;
         let Some((incoming, reply)) = self.upload_room(&upload, bytes).await else {
             let answer = handler::upload_without_room(&self.call, &upload);
@@ -89,7 +92,7 @@ impl Reader {
         let (call, outbound) = (self.call.clone(), self.outbound.clone());
         tokio::spawn(async move {
             let service = Arc::clone(&call.service);
-            let answer = push(call, upload, body, before).await;
+            let answer = push::push(call, upload, (body, room), before).await;
             service.metrics.push_seconds.observe(stopwatch.seconds());
             hold.memory = Vec::from_iter(reply);
             let answer = answer.and_then(|answer| answer_frame(request_id, answer));
