@@ -15,7 +15,7 @@ use crate::resource::incarnation::{self, Leftover, OpenError, StartDirs};
 use crate::resource::map_files::MapFiles;
 use crate::resource::map_indexes::MapIndexes;
 use crate::resource::names::Names;
-use crate::resource::pages::Pages;
+use crate::resource::pages::{Pages, TAIL_PART_BYTES};
 use crate::resource::reserve::Reserve;
 use crate::resource::trash::Trash;
 use crate::resource::write_calls::WriteCalls;
@@ -40,7 +40,8 @@ pub struct StoreConfig {
     /// Memory for tails and metadata, at first. (The server accounts for the memory of readers and
     /// sockets.)
     pub memory_bytes: u64,
-    /// Percentage of the memory for metadata that one application may take.
+    /// Percentage of the memory for metadata that one application may take, and of that for data if
+    /// there are several.
     pub quota_percent: u8,
     /// A part of a tail of this length gets no more segments: [`crate::TAIL_PART_BYTES`], or less
     /// if small partitions are to have many parts.
@@ -49,6 +50,21 @@ pub struct StoreConfig {
     pub reserve: Reserve,
     /// If not empty, the local directories that executors register must be below one of these.
     pub executor_roots: Vec<PathBuf>,
+}
+
+impl StoreConfig {
+    /// The settings of a store with these directories and this memory, if an operator says nothing
+    /// else, but that it leaves no space free: for tests and benches.
+    pub fn of(dirs: Vec<PathBuf>, memory_bytes: u64) -> Self {
+        Self {
+            dirs,
+            memory_bytes,
+            quota_percent: 75,
+            tail_part_bytes: TAIL_PART_BYTES,
+            reserve: Reserve::Bytes(0),
+            executor_roots: Vec::new(),
+        }
+    }
 }
 
 impl Store {

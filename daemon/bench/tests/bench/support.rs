@@ -20,7 +20,7 @@ use lodestone_server::process::shutdown::Stop;
 use lodestone_server::serve::{self, Admission};
 use lodestone_server::service::{MemorySplit, Service};
 use lodestone_sort::progress::Progress;
-use lodestone_store::{Environment, Reserve, Store, StoreConfig, TAIL_PART_BYTES};
+use lodestone_store::{Environment, Store, StoreConfig};
 use tempfile::TempDir;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
@@ -149,14 +149,7 @@ impl World {
 
 fn serve_daemon(listener: TcpListener, dir: &Path) {
     let split = MemorySplit::of(64 << 20);
-    let config = StoreConfig {
-        dirs: vec![dir.to_owned()],
-        memory_bytes: split.store_bytes,
-        quota_percent: 75,
-        tail_part_bytes: TAIL_PART_BYTES,
-        reserve: Reserve::Bytes(0),
-        executor_roots: Vec::new(),
-    };
+    let config = StoreConfig::of(vec![dir.to_owned()], split.store_bytes);
     let store = Store::open(config, Environment::os()).unwrap();
     let service = Service::new(store, split);
     let admission = Admission {

@@ -114,7 +114,7 @@ mod tests {
     use std::path::PathBuf;
 
     use lodestone_store::fs::fake::FakeFs;
-    use lodestone_store::{Environment, Reserve, Store, StoreConfig, TAIL_PART_BYTES};
+    use lodestone_store::{Environment, Store, StoreConfig};
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::TcpStream;
 
@@ -128,14 +128,7 @@ mod tests {
             ..Environment::os()
         };
         let split = MemorySplit::of(64 << 20);
-        let config = StoreConfig {
-            dirs,
-            memory_bytes: split.store_bytes,
-            quota_percent: 75,
-            tail_part_bytes: TAIL_PART_BYTES,
-            reserve: Reserve::Bytes(0),
-            executor_roots: Vec::new(),
-        };
+        let config = StoreConfig::of(dirs, split.store_bytes);
         Service::new(Store::open(config, environment).unwrap(), split)
     }
 

@@ -57,14 +57,7 @@ impl Host {
 }
 
 fn open(disk: &Path) -> Arc<Store> {
-    let config = StoreConfig {
-        dirs: vec![disk.to_path_buf()],
-        memory_bytes: 1 << 20,
-        quota_percent: 75,
-        tail_part_bytes: TAIL_PART_BYTES,
-        reserve: Reserve::Bytes(0),
-        executor_roots: vec![],
-    };
+    let config = StoreConfig::of(vec![disk.to_path_buf()], 1 << 20);
     Store::open(config, Environment::os()).unwrap()
 }
 

@@ -16,17 +16,7 @@ fn open(fs: &FakeFs, dirs: &[&str]) -> Result<Arc<Store>, OpenError> {
         random: Arc::new(SeededRandom::new(3)),
     };
     let dirs = dirs.iter().map(PathBuf::from).collect();
-    Store::open(
-        StoreConfig {
-            dirs,
-            memory_bytes: MIB,
-            quota_percent: 75,
-            tail_part_bytes: TAIL_PART_BYTES,
-            reserve: Reserve::Bytes(0),
-            executor_roots: vec![],
-        },
-        environment,
-    )
+    Store::open(StoreConfig::of(dirs, MIB), environment)
 }
 
 #[test]

@@ -15,14 +15,7 @@ use lodestone_store::*;
 use crate::world::{app, at, batch, fetch, header, key, ledger_of, payload, read, spec};
 
 fn open(dirs: &[PathBuf]) -> Arc<Store> {
-    let config = StoreConfig {
-        dirs: dirs.to_vec(),
-        memory_bytes: 1 << 20,
-        quota_percent: 75,
-        tail_part_bytes: TAIL_PART_BYTES,
-        reserve: Reserve::Bytes(0),
-        executor_roots: vec![],
-    };
+    let config = StoreConfig::of(dirs.to_vec(), 1 << 20);
     Store::open(config, Environment::os()).unwrap()
 }
 
@@ -111,14 +104,7 @@ fn a_killed_daemons_directory_goes_at_the_next_start_and_a_living_ones_stays() {
 #[test]
 fn a_file_cannot_be_a_data_directory() {
     let file = tempfile::NamedTempFile::new().unwrap();
-    let config = StoreConfig {
-        dirs: vec![file.path().to_path_buf()],
-        memory_bytes: 1 << 20,
-        quota_percent: 75,
-        tail_part_bytes: TAIL_PART_BYTES,
-        reserve: Reserve::Bytes(0),
-        executor_roots: vec![],
-    };
+    let config = StoreConfig::of(vec![file.path().to_path_buf()], 1 << 20);
     let error = Store::open(config, Environment::os()).unwrap_err();
     assert!(matches!(error, OpenError::NotADirectory(_)), "{error}");
 }

@@ -115,14 +115,7 @@ fn a_push_that_takes_too_long_ends_and_its_repetition_goes_on_behind_it() {
         clock: Arc::new(clock),
         random: Arc::new(SeededRandom::new(1)),
     };
-    let config = StoreConfig {
-        dirs: vec![PathBuf::from(DISK)],
-        memory_bytes: LITTLE_MEMORY,
-        quota_percent: 75,
-        tail_part_bytes: TAIL_PART_BYTES,
-        reserve: Reserve::Bytes(0),
-        executor_roots: vec![],
-    };
+    let config = StoreConfig::of(vec![PathBuf::from(DISK)], LITTLE_MEMORY);
     let store = Store::open(config, environment).unwrap();
     store.register_shuffle(&key(), spec()).unwrap();
     let blocks: Vec<_> = (0..100).map(|reduce| payload(0, reduce, SEGMENT)).collect();

@@ -10,10 +10,7 @@ use std::task::{Context, Poll};
 use bytes::BufMut;
 use lodestone_model::{AppAttempt, AppId, MapId, ReduceId, ShuffleId};
 use lodestone_store::fs::fake::FakeFs;
-use lodestone_store::{
-    Environment, ExecutorInfo, ManualClock, Reserve, SeededRandom, Store, StoreConfig,
-    TAIL_PART_BYTES,
-};
+use lodestone_store::{Environment, ExecutorInfo, ManualClock, SeededRandom, Store, StoreConfig};
 use lodestone_wire::frame::ChunkId;
 use tokio::sync::Semaphore;
 
@@ -86,14 +83,7 @@ fn service(fs: &FakeFs) -> Arc<Service> {
         random: Arc::new(SeededRandom::new(1)),
     };
     let split = MemorySplit::of(64 << 20);
-    let config = StoreConfig {
-        dirs: vec!["/data".into()],
-        memory_bytes: split.store_bytes,
-        quota_percent: 75,
-        tail_part_bytes: TAIL_PART_BYTES,
-        reserve: Reserve::Bytes(0),
-        executor_roots: Vec::new(),
-    };
+    let config = StoreConfig::of(vec!["/data".into()], split.store_bytes);
     let store = Store::open(config, environment).unwrap();
     let info = ExecutorInfo {
         local_dirs: DIRS.map(str::to_owned).into(),

@@ -7,9 +7,7 @@ use lodestone_model::{
     AppAttempt, AppId, Code, GenerationId, MapIndex, ReduceId, ShuffleId, ShuffleKey,
 };
 use lodestone_store::fs::fake::FakeFs;
-use lodestone_store::{
-    Environment, ExecutorInfo, ManualClock, Reserve, SeededRandom, StoreConfig, TAIL_PART_BYTES,
-};
+use lodestone_store::{Environment, ExecutorInfo, ManualClock, SeededRandom, StoreConfig};
 
 use super::*;
 
@@ -30,14 +28,7 @@ fn store(fs: &FakeFs) -> Arc<Store> {
         clock: Arc::new(ManualClock::default()),
         random: Arc::new(SeededRandom::new(1)),
     };
-    let config = StoreConfig {
-        dirs: vec!["/data".into()],
-        memory_bytes: 64 << 20,
-        quota_percent: 75,
-        tail_part_bytes: TAIL_PART_BYTES,
-        reserve: Reserve::Bytes(0),
-        executor_roots: Vec::new(),
-    };
+    let config = StoreConfig::of(vec!["/data".into()], 64 << 20);
     Store::open(config, environment).unwrap()
 }
 

@@ -8,7 +8,7 @@ use lodestone_model::{
     ShuffleId, ShuffleKey, ShuffleSpec,
 };
 use lodestone_store::fs::fake::{Errno, FakeFs};
-use lodestone_store::{Batch, Environment, Reserve, StoreConfig, TAIL_PART_BYTES};
+use lodestone_store::{Batch, Environment, StoreConfig};
 use tokio::runtime::Builder;
 use tokio::time::{Instant, advance};
 
@@ -57,14 +57,7 @@ fn loaded(fs: &FakeFs) -> Arc<Store> {
         fs: Arc::new(fs.clone()),
         ..Environment::os()
     };
-    let config = StoreConfig {
-        dirs: vec![PathBuf::from("/disk")],
-        memory_bytes: 256 << 20,
-        quota_percent: 75,
-        tail_part_bytes: TAIL_PART_BYTES,
-        reserve: Reserve::Bytes(0),
-        executor_roots: Vec::new(),
-    };
+    let config = StoreConfig::of(vec![PathBuf::from("/disk")], 256 << 20);
     let store = Store::open(config, environment).unwrap();
     let key = ShuffleKey {
         app: AppId::new("app-1").unwrap(),

@@ -13,7 +13,7 @@ use lodestone_server::process::shutdown::Stop;
 use lodestone_server::serve::{self, Admission};
 use lodestone_server::service::lanes::Lanes;
 use lodestone_server::service::{MemorySplit, Service};
-use lodestone_store::{Environment, Reserve, Store, StoreConfig, TAIL_PART_BYTES};
+use lodestone_store::{Environment, Store, StoreConfig};
 use lodestone_wire::extension::ShuffleAddress;
 use tempfile::TempDir;
 use tokio::net::TcpListener;
@@ -84,14 +84,7 @@ impl Inside {
         }
         let threads = Lanes::threads(dirs.len());
         let split = MemorySplit::of(memory_bytes);
-        let config = StoreConfig {
-            dirs,
-            memory_bytes: split.store_bytes,
-            quota_percent: 75,
-            tail_part_bytes: TAIL_PART_BYTES,
-            reserve: Reserve::Bytes(0),
-            executor_roots: Vec::new(),
-        };
+        let config = StoreConfig::of(dirs, split.store_bytes);
         let store = Store::open(config, environment).unwrap();
         let service = Service::new(store, split);
         let (stop, shared) = (Stop::default(), Arc::clone(&service));
