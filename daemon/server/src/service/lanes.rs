@@ -121,9 +121,9 @@ pub struct Lanes {
 #[derive(Debug)]
 struct SharedLane {
     all: Lane,
-    /// By the place of the disk, after those of the data directories.
+    /// The share of each disk of executors, in the order of their places.
     each: Vec<Lane>,
-    /// The same, for calls that need several places.
+    /// The part of each share that calls at several places may take.
     several: Vec<Lane>,
 }
 

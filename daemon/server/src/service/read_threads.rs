@@ -35,7 +35,7 @@ struct State {
     /// Each has its turn in the lane, which limits their number, and that of the threads.
     waiting: VecDeque<Work>,
     threads: usize,
-    /// Those of them that did not run yet: on a busy host a wake takes longer than a moment.
+    /// How many of the threads have not run yet. On a busy host a wake takes longer than a moment.
     beginning: usize,
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The threads behind the lanes: those of the runtime, or those that a simulation thinks of.
+//! The threads that carry out the calls of lanes. The runtime has them, or a simulation pretends
+//! to.
 
 use std::fmt::Debug;
 use std::pin::Pin;

@@ -13,8 +13,8 @@ import org.apache.spark.util.Utils
 
 /**
  * Encodes serialized records to blocks as Spark's readers expect them. One encoder makes all blocks
- * of a map task, one after another. It encodes a block in pieces. The default size of a piece is
- * large, because each piece costs a call of the stream.
+ * of a map task. It encodes a block in pieces. Each piece costs a call of the stream, so the
+ * default size is large.
  */
 private[push] abstract class FrameEncoder(pieceBytes: Int = 32 * 1024) extends RecordSink {
   private val piece = new Array[Byte](pieceBytes)
