@@ -47,8 +47,8 @@ pub use refuse::{malformed, upload_without_room, without_room, without_stream};
 pub use remove::{NAMES_AT_ONCE, Removal, blocks_by_place, remove_some, removed};
 use room::answers_of_connection;
 pub use room::{
-    SHARE_OF_ANSWERS, answer_memory, answer_timeout, is_long_to_measure, list_memory,
-    merged_meta_memory, room_timeout,
+    SHARE_OF_ANSWERS, answer_memory, answer_timeout, is_long, list_memory, merged_meta_memory,
+    room_timeout,
 };
 
 /// The means of a handler.

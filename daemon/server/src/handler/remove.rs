@@ -8,7 +8,7 @@ use lodestone_wire::Message;
 use lodestone_wire::extension::remove::EndApplication;
 use lodestone_wire::extension::status::Done;
 use lodestone_wire::spark::remove::{
-    BlocksRemoved, RemoveBlocks, RemoveBlocksHead, RemoveShuffleMerge, names_in,
+    BlocksRemoved, RemoveBlocksHead, RemoveShuffleMerge, names_in,
 };
 
 use super::{Answer, Call, fail, malformed};
@@ -91,24 +91,18 @@ impl Removal {
         }
         self.bytes.advance(bytes);
         head.names -= most;
-        let some = RemoveBlocks {
-            app: head.app.clone(),
-            exec_id: head.exec_id.clone(),
-            block_ids: names,
-        };
-        blocks_by_place(call, some)
+        blocks_by_place(call, head, names)
     }
 }
 
-/// Returns the blocks on each disk. Asks no disk. An error is the answer.
-pub fn blocks_by_place(call: &Call, some: RemoveBlocks) -> Result<Vec<NamedBlocks>, Answer> {
-    let RemoveBlocks {
-        app,
-        exec_id,
-        block_ids,
-    } = some;
+/// Returns the blocks of these names on each disk. Asks no disk. An error is the answer.
+pub fn blocks_by_place(
+    call: &Call,
+    head: &RemoveBlocksHead,
+    names: Vec<String>,
+) -> Result<Vec<NamedBlocks>, Answer> {
     let store = &call.service.store;
-    let by_place = store.blocks_by_place(&app, &exec_id, block_ids);
+    let by_place = store.blocks_by_place(&head.app, &head.exec_id, names);
     by_place.map_err(|refusal| fail(call, &refusal))
 }
 

@@ -73,21 +73,18 @@ pub fn answer_memory(call: &Call, body: &[u8]) -> Option<(Option<AppId>, u64)> {
     (bytes > SMALL_ANSWER_BYTES).then_some((app, bytes))
 }
 
-/// True for a request whose answer takes long to measure: it names many partitions, or is about all
-/// of a shuffle.
-pub fn is_long_to_measure(body: &[u8]) -> bool {
-    is_finalize(body) || body.len() > SHORT_REQUEST_BYTES
-}
-
-fn is_finalize(body: &[u8]) -> bool {
-    body.first() == Some(&spark::finalize::FinalizeShuffleMerge::ID)
+/// True for a request that names many partitions, or ends a shuffle: its answer takes long to
+/// measure.
+pub fn is_long(body: &[u8]) -> bool {
+    let ends_a_shuffle = body.first() == Some(&spark::finalize::FinalizeShuffleMerge::ID);
+    ends_a_shuffle || body.len() > SHORT_REQUEST_BYTES
 }
 
 /// Returns how long a request waits for the memory of its answer. A long one holds memory for which
 /// others wait in line. Spark's driver waits for the statuses of all services for 10 s
 /// (`spark.shuffle.push.results.timeout`), and then goes on without those that are missing.
 pub fn answer_timeout(body: &[u8]) -> Duration {
-    match is_finalize(body) || body.len() > SHORT_REQUEST_BYTES {
+    match is_long(body) {
         true => Duration::from_secs(5),
         false => Duration::MAX,
     }

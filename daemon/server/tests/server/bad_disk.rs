@@ -171,37 +171,33 @@ impl Host {
     }
 }
 
-#[test]
-fn a_disk_that_does_not_say_how_much_room_it_has_holds_up_nobody() {
+/// While one kind of call hangs on a disk, everything else goes on, and the daemon ends in time.
+fn others_go_on(does: Does, begin: impl FnOnce(&Host) -> Vec<Client>) {
     let mut host = Host::start();
-    let mended = host.fs.hang(host.path(BAD), &[Does::Space]);
-    host.fs.await_hanging(1);
+    let mended = host.fs.hang(host.path(BAD), &[does]);
+    let _hanging = begin(&host);
     host.everything_else_goes_on();
     host.ends_in_time();
     drop(mended);
     host.daemon.stop();
+}
+
+#[test]
+fn a_disk_that_does_not_say_how_much_room_it_has_holds_up_nobody() {
+    others_go_on(Does::Space, |host| {
+        host.fs.await_hanging(1);
+        Vec::new()
+    });
 }
 
 #[test]
 fn blocks_whose_files_a_disk_does_not_open_hold_up_nobody_on_another_disk() {
-    let mut host = Host::start();
-    let mended = host.fs.hang(host.path(BAD), &[Does::Open]);
-    let _pushers = host.push_to_bad_disk();
-    host.everything_else_goes_on();
-    host.ends_in_time();
-    drop(mended);
-    host.daemon.stop();
+    others_go_on(Does::Open, Host::push_to_bad_disk);
 }
 
 #[test]
 fn first_blocks_of_partitions_that_a_disk_does_not_look_for_hold_up_nobody_on_another_disk() {
-    let mut host = Host::start();
-    let mended = host.fs.hang(host.path(BAD), &[Does::Look]);
-    let _pushers = host.push_to_bad_disk();
-    host.everything_else_goes_on();
-    host.ends_in_time();
-    drop(mended);
-    host.daemon.stop();
+    others_go_on(Does::Look, Host::push_to_bad_disk);
 }
 
 #[test]

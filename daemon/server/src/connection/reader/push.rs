@@ -22,33 +22,39 @@ use crate::service::uploads::SMALL_BYTES;
 /// How often a block that waits looks whether its disk hangs.
 const LOOK: Duration = Duration::from_millis(500);
 
-/// What a push needs at disks of executors.
-pub(super) struct Room {
-    places: Option<PushPlaces>,
-    /// Memory of the large blocks for its disk.
-    _memory: Option<Reserved>,
-}
-
-/// Waits until large blocks for the disk of a push have memory for one more, unless the disk hangs:
-/// the store then refuses the push. Its connection reads nothing meanwhile. That cost small blocks,
-/// of which a thousand connections bring many at a time, twice their processor time.
-pub(super) async fn room(call: &Call, upload: &Upload, bytes: usize) -> Result<Room, CloseReason> {
-    let store = &call.service.store;
-    let places = match upload {
-        Upload::Block(block) => at_once(|| store.places_of_push(&block.key, block.reduce_id))?,
-        Upload::Batch(_) => None,
+/// Waits for memory of the large blocks for the disk of a push, unless the disk hangs: the store
+/// then refuses the push. Its connection reads nothing meanwhile. Small blocks do not wait for it:
+/// a thousand connections bring many at a time, and would take twice the processor time.
+pub(super) async fn room(
+    call: &Call,
+    upload: &Upload,
+    bytes: u64,
+) -> Result<Option<Reserved>, CloseReason> {
+    if bytes <= SMALL_BYTES {
+        return Ok(None);
+    }
+    let Some(places) = places_of(call, upload)? else {
+        return Ok(None);
     };
-    let mut memory = None;
-    if let Some(places) = &places
-        && bytes as u64 > SMALL_BYTES
-    {
-        let blocks = call.service.blocks_at(places.write);
-        while memory.is_none() && !stalls(store, places) {
-            memory = timeout(LOOK, blocks.reserve(bytes as u64)).await.ok();
+    let service = &call.service;
+    let blocks = service.blocks_at(places.write);
+    while !stalls(&service.store, &places) {
+        if let Ok(memory) = timeout(LOOK, blocks.reserve(bytes)).await {
+            return Ok(Some(memory));
         }
     }
-    let _memory = memory;
-    Ok(Room { places, _memory })
+    Ok(None)
+}
+
+/// Returns what a push needs at disks of executors.
+fn places_of(call: &Call, upload: &Upload) -> Result<Option<PushPlaces>, CloseReason> {
+    match upload {
+        Upload::Block(block) => {
+            let store = &call.service.store;
+            at_once(|| store.places_of_push(&block.key, block.reduce_id))
+        }
+        Upload::Batch(_) => Ok(None),
+    }
 }
 
 /// True if the next disk that a push needs hangs.
@@ -63,10 +69,10 @@ fn stalls(store: &Store, places: &PushPlaces) -> bool {
 pub(super) async fn push(
     call: Call,
     upload: Upload,
-    (body, room): (PooledBody, Room),
+    body: PooledBody,
     before: Vec<Code>,
 ) -> Result<Answer, CloseReason> {
-    let Some(mut places) = room.places else {
+    let Some(mut places) = places_of(&call, &upload)? else {
         let work = move |call: &Call| handler::upload(call, &upload, &body, &before);
         return carry_out(call, Kind::Push, work).await;
     };

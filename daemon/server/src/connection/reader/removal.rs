@@ -100,12 +100,7 @@ impl Reader {
             }
             self.take_from(left, bytes);
             names_left -= names.len();
-            let some = RemoveBlocks {
-                app: head.app.clone(),
-                exec_id: head.exec_id.clone(),
-                block_ids: names,
-            };
-            let by_place = match handler::blocks_by_place(&self.call, some) {
+            let by_place = match handler::blocks_by_place(&self.call, &head, names) {
                 Ok(by_place) => by_place,
                 Err(answer) => return Ok(Err(answer)),
             };

@@ -125,7 +125,7 @@ async fn answer_memory(
     call: &Call,
     body: &Bytes,
 ) -> Result<Option<(Option<AppId>, u64)>, CloseReason> {
-    if !handler::is_long_to_measure(body) {
+    if !handler::is_long(body) {
         return Ok(handler::answer_memory(call, body));
     }
     // A finalize does not stand in the line of pushes for this: only its work does.

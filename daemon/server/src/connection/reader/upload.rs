@@ -64,7 +64,7 @@ impl Reader {
             }
         }
         // Before this has memory that pushes to other disks need.
-        let room = push::room(&self.call, &upload, length);
+        let room = push::room(&self.call, &upload, body_bytes);
         let room = self.socket.wait(room).await?;
         let bytes = (memory_bytes(length) + meta_bytes) as u64;
         let Some((incoming, reply)) = self.upload_room(&upload, bytes).await else {
@@ -92,7 +92,8 @@ impl Reader {
         let (call, outbound) = (self.call.clone(), self.outbound.clone());
         tokio::spawn(async move {
             let service = Arc::clone(&call.service);
-            let answer = push::push(call, upload, (body, room), before).await;
+            let answer = push::push(call, upload, body, before).await;
+            drop(room);
             service.metrics.push_seconds.observe(stopwatch.seconds());
             hold.memory = Vec::from_iter(reply);
             let answer = answer.and_then(|answer| answer_frame(request_id, answer));
