@@ -74,10 +74,11 @@ conformance: tools daemon $(JARS) ## Spark's own test suites, whose tests must c
 	$(if $(ARGS),,@$(MAKE) --no-print-directory test-e2e E2E_ARGS=--all-lines)
 
 lint: tools .venv-test/.ready ## formatters, linters and the house law, warnings are errors
-	@.ci/check-tools clippy
+	@.ci/check-tools clippy cxx
 	$(SAY) "formatters, linters and the house law"
 	cd daemon && cargo fmt --check && cargo clippy -q --workspace --all-targets -- -D warnings
 	cd daemon && cargo clippy -q -p lodestone-store --features shuttle --test interleaved -- -D warnings
+	cd daemon/fuzz && cargo fmt --check && cargo clippy -q --locked -- -D warnings
 	$(MVN) -N -f client/pom.xml spotless:check
 	.venv-test/bin/ruff check -q e2e bench && .venv-test/bin/ruff format -q --check e2e bench
 	@PYTHONPATH=e2e python3 -m planted --check
@@ -91,6 +92,7 @@ advisories: tools .venv-test/.ready ## known holes in the crates that the daemon
 
 fmt: tools .venv-test/.ready ## formats what the formatters can format
 	cd daemon && cargo fmt
+	cd daemon/fuzz && cargo fmt
 	$(MVN) -N -f client/pom.xml spotless:apply
 	.venv-test/bin/ruff check -q --fix e2e bench && .venv-test/bin/ruff format -q e2e bench
 

@@ -94,5 +94,10 @@ fn read_and_write<M: Message>(bytes: &[u8]) {
         assert_eq!(written, bytes, "{} is written otherwise", M::NAME);
     }
     let again = M::from_bytes(&written).map(|message| message.to_bytes());
-    assert_eq!(again, Ok(written), "{} does not read what it wrote", M::NAME);
+    assert_eq!(
+        again,
+        Ok(written),
+        "{} does not read what it wrote",
+        M::NAME
+    );
 }

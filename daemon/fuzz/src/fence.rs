@@ -6,7 +6,9 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 use lodestone_store::fs::fake::{FakeFs, JoinedDir};
-use lodestone_store::fs::{Access, Dir, DirAccess, Entry, File, Fs, Kind, Lock, Open, Space};
+use lodestone_store::fs::{
+    Access, Dir, DirAccess, Entry, File, Fs, Kind, Lock, Mounts, Open, Space,
+};
 
 /// The daemon reads the name of the machine's start there.
 const SYSTEM: &str = "/proc/sys/kernel/random";
@@ -66,6 +68,9 @@ impl Fs for Fenced {
     }
     fn dir_access(&self, path: &Path) -> io::Result<DirAccess> {
         self.fs.dir_access(path)
+    }
+    fn mounts(&self) -> Mounts {
+        self.fs.mounts()
     }
     fn space(&self, path: &Path) -> io::Result<Space> {
         self.fs.space(path)

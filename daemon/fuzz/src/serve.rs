@@ -71,18 +71,28 @@ fn greet(daemon: &Daemon) {
         request_id: 1,
         body: hello.to_bytes(),
     };
-    socket.write_all(&request.to_bytes()).expect("an honest client can send");
+    socket
+        .write_all(&request.to_bytes())
+        .expect("an honest client can send");
     let mut length = [0; 8];
-    socket.read_exact(&mut length).expect("an honest client is answered");
+    socket
+        .read_exact(&mut length)
+        .expect("an honest client is answered");
     let mut frame = vec![0; u64::from_be_bytes(length) as usize - 8];
-    socket.read_exact(&mut frame).expect("an honest client gets all of the answer");
+    socket
+        .read_exact(&mut frame)
+        .expect("an honest client gets all of the answer");
     HelloReply::from_bytes(&frame[13..]).expect("the answer to Hello");
 }
 
 fn connect(daemon: &Daemon) -> TcpStream {
     let socket = TcpStream::connect(daemon.address).expect("the daemon accepts connections");
-    socket.set_read_timeout(Some(ANSWER_TIMEOUT)).expect("a time-out can be set");
-    socket.set_write_timeout(Some(ANSWER_TIMEOUT)).expect("a time-out can be set");
+    socket
+        .set_read_timeout(Some(ANSWER_TIMEOUT))
+        .expect("a time-out can be set");
+    socket
+        .set_write_timeout(Some(ANSWER_TIMEOUT))
+        .expect("a time-out can be set");
     socket
 }
 
@@ -110,7 +120,9 @@ fn start() -> Daemon {
             .expect("a runtime");
         runtime.block_on(async {
             let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
-            sender.send(listener.local_addr().expect("its address")).expect("it is awaited");
+            sender
+                .send(listener.local_addr().expect("its address"))
+                .expect("it is awaited");
             let admission = Admission {
                 max_connections: 1000,
                 idle_exit: None,

@@ -120,7 +120,13 @@ fn open(fs: &FakeFs, seed: u64) -> Arc<Store> {
 fn serve(store: &Store) {
     let app = AppId::new(APP).expect("an id");
     let _ = store.local_dirs(&app, EXECUTOR);
-    let _ = store.remove_blocks(&app, EXECUTOR, &["rdd_0_0".to_owned()]);
+    let blocks = vec!["rdd_0_0".to_owned()];
+    for blocks in store
+        .blocks_by_place(&app, EXECUTOR, blocks)
+        .unwrap_or_default()
+    {
+        let _ = store.remove_blocks(&blocks);
+    }
     let key = ShuffleKey {
         app,
         attempt: Some(AppAttempt::NONE),
