@@ -13,9 +13,9 @@ use lodestone_wire::Frame;
 use lodestone_wire::frame::{self, ChunkFailure, StreamFailure, StreamHead};
 use tokio::task::yield_now;
 
+use super::answer_wait::AnswerWait;
 use super::sending::{GATHERED_CHUNKS, OpenChunk, Sending};
 use super::watched::Watched;
-use super::writer::writable_in_time;
 use super::{ChunkHead, CloseReason, Hold, MAX_IN_WORK};
 use crate::metrics::stopwatch::Stopwatch;
 use crate::service::Service;
@@ -85,7 +85,11 @@ impl Burst {
 
     /// Sends all chunks. This thread sends so many bytes before it serves others; the rest is for
     /// the next burst. After an error the connection cannot continue.
-    pub(super) async fn run(mut self, left_at_once: &mut u64) -> Result<(), CloseReason> {
+    pub(super) async fn run(
+        mut self,
+        answer_wait: &mut AnswerWait,
+        left_at_once: &mut u64,
+    ) -> Result<(), CloseReason> {
         loop {
             let state = match self.places() {
                 None => {
@@ -104,7 +108,7 @@ impl Burst {
             match state? {
                 State::Done => return Ok(()),
                 State::Pause => {}
-                State::Full => writable_in_time(&self.socket).await?,
+                State::Full => answer_wait.writable(&self.socket).await?,
             }
         }
     }

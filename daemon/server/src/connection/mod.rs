@@ -2,6 +2,7 @@
 //! One connection: a reader that turns bytes into requests, a writer that turns answers into bytes,
 //! and the limits between them.
 
+mod answer_wait;
 mod burst;
 pub mod pace;
 mod progress;
@@ -26,11 +27,13 @@ use tokio::net::TcpStream;
 use tokio::sync::{OwnedSemaphorePermit, mpsc, watch};
 use tokio::time::timeout;
 
-use crate::handler::Call;
+use crate::handler::{self, Call};
 use crate::service::Service;
 use crate::service::pool::Reserved;
+use answer_wait::{AnswerShare, AnswerWait};
 use burst::Wanted;
-use pace::{LEAST_BYTES, WINDOW};
+use pace::{LEAST_BYTES, LONGEST, WINDOW};
+use progress::LEAST_BYTES as SLOW_BYTES;
 use reader::Reader;
 pub(crate) use sending::GATHERED_CHUNKS;
 use socket::Socket;
@@ -87,11 +90,23 @@ pub enum CloseReason {
     #[error("no byte of an unfinished request for {} s", STALL_TIMEOUT.as_secs())]
     StalledRequest,
     /// A request comes too slowly while it holds memory.
-    #[error("fewer than {LEAST_BYTES} bytes of a large request in {} s", WINDOW.as_secs())]
+    #[error(
+        "fewer than {LEAST_BYTES} bytes of a large request in {} s, or not all of it in {} s while \
+         others wait for its memory",
+        WINDOW.as_secs(),
+        LONGEST.as_secs()
+    )]
     SlowRequest,
     /// The client takes no bytes.
     #[error("the client took no byte of an answer for {} s", STALL_TIMEOUT.as_secs())]
     StalledAnswer,
+    /// The client takes few bytes, and holds memory.
+    #[error(
+        "the client took fewer than {SLOW_BYTES} bytes of its answers in {} s, and others wait for \
+         their memory",
+        WINDOW.as_secs()
+    )]
+    SlowAnswer,
     /// Spark repeats requests of a connection that breaks, and none that was refused.
     #[error("no room for a request of Spark's, which repeats it on another connection")]
     Overloaded,
@@ -191,11 +206,13 @@ pub async fn run(
     let (outbound, queue) = mpsc::channel(MAX_IN_WORK);
     let socket = place.watched(socket);
     let entry = Arc::clone(&place.entry);
-    let writer = Writer::new(Arc::clone(&socket), queue, Arc::clone(service));
+    let answers = AnswerShare::new(service.layouts.share_of(handler::SHARE_OF_ANSWERS));
+    let answer_wait = AnswerWait::new(answers.clone(), service.layouts.hurry());
+    let writer = Writer::new(Arc::clone(&socket), queue, Arc::clone(service), answer_wait);
     let mut writer = tokio::spawn(writer.run());
     let call = Call::new(service, place.number);
     let room = Arc::clone(call.streams.room());
-    let reader = Reader::new(socket, call, place, outbound);
+    let reader = Reader::new(socket, call, place, outbound, answers);
     let ended = tokio::select! {
         biased;
         written = &mut writer => Ok(written.unwrap_or(Some(CloseReason::Panic))),

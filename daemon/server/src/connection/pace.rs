@@ -18,6 +18,10 @@ pub const WINDOW: Duration = Duration::from_secs(10);
 /// So many bytes must have come by then: 64 KiB a second.
 pub const LEAST_BYTES: usize = 10 * (64 << 10);
 
+/// While others wait, a client that goes on may keep its memory for so long: its whole request
+/// should have come. The longest, of 64 MiB, comes at 2.3 MB/s.
+pub(super) const LONGEST: Duration = Duration::from_secs(30);
+
 /// A client that has gone on may be silent for so long, however many others wait: its JVM collects
 /// garbage, or a packet is sent again.
 const LEAST_SILENCE: Duration = Duration::from_millis(500);
@@ -34,23 +38,40 @@ pub(super) struct Pace {
     bytes: usize,
     /// Bytes that came since the request has its memory.
     all_bytes: usize,
+    /// The length of all windows before this one. It is no time on a clock: a time in which the
+    /// daemon stood still is not the client's.
+    held: Duration,
     hurry: Hurry,
+    /// The same for a part of the memory that has a line of its own.
+    hurry_of_part: Option<Hurry>,
 }
 
 impl Pace {
     /// Begins when the request has its memory, of which `hurry` is.
     pub(super) fn begin(hurry: Hurry) -> Self {
+        Self::begin_with_part(hurry, None)
+    }
+
+    /// Begins like `begin`, for a request that has taken of a part of its memory, too.
+    pub(super) fn begin_with_part(hurry: Hurry, hurry_of_part: Option<Hurry>) -> Self {
         Self {
             end: clock::now() + WINDOW,
             window: WINDOW,
             bytes: 0,
             all_bytes: 0,
+            held: Duration::ZERO,
             hurry,
+            hurry_of_part,
         }
     }
 
-    /// Begins another window: the client has done its part, and waits.
+    /// The client has done its part, and waits.
     pub(super) fn begin_again(&mut self) {
+        self.held = Duration::ZERO;
+        self.begin_window();
+    }
+
+    fn begin_window(&mut self) {
         (self.end, self.window, self.bytes) = (clock::now() + WINDOW, WINDOW, 0);
     }
 
@@ -73,6 +94,7 @@ impl Pace {
                 biased;
                 () = sleep_until(self.end) => return,
                 haste = heard(&mut self.hurry) => self.hurry_up(haste),
+                haste = heard_of_part(&mut self.hurry_of_part) => self.hurry_up(haste),
             }
         }
     }
@@ -98,11 +120,13 @@ impl Pace {
     /// slow.
     pub(super) fn goes_on(&mut self) -> bool {
         let least = self.window.as_millis() as usize * LEAST_BYTES / WINDOW.as_millis() as usize;
-        let is_fast = self.bytes >= least || planted::is(Bug::SlowRequestKept);
-        if is_fast {
-            self.begin_again();
+        self.held += self.window;
+        let is_late = self.is_hurried() && self.held >= LONGEST;
+        let goes_on = self.bytes >= least && !is_late || planted::is(Bug::SlowRequestKept);
+        if goes_on {
+            self.begin_window();
         }
-        is_fast
+        goes_on
     }
 }
 
@@ -112,6 +136,13 @@ async fn heard(hurry: &mut Hurry) -> Haste {
         Ok(()) => *hurry.borrow_and_update(),
         // The daemon ends: nobody waits any more.
         Err(_) => pending().await,
+    }
+}
+
+async fn heard_of_part(hurry: &mut Option<Hurry>) -> Haste {
+    match hurry {
+        Some(hurry) => heard(hurry).await,
+        None => pending().await,
     }
 }
 
@@ -153,6 +184,27 @@ mod tests {
             pace.came(bytes);
             pace.over().await;
             assert_eq!((clock::now() - begin, pace.goes_on()), (turnover, goes_on));
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_gets_its_whole_request_through_in_time_if_others_wait() {
+        let turnover = WINDOW / 10;
+        for others_wait in [true, false] {
+            let (sender, hurry) = watch::channel(Haste::now(WINDOW));
+            let (began, mut pace) = (clock::now(), Pace::begin(hurry));
+            let mut goes_on = true;
+            while goes_on && began.elapsed() < 3 * LONGEST {
+                if others_wait {
+                    sender.send_replace(Haste::now(turnover));
+                }
+                assert!(timeout(Duration::ZERO, pace.over()).await.is_err());
+                pace.came(LEAST_BYTES);
+                pace.over().await;
+                goes_on = pace.goes_on();
+            }
+            let longest = if others_wait { LONGEST } else { 3 * LONGEST };
+            assert_eq!((began.elapsed(), goes_on), (longest, !others_wait));
         }
     }
 

@@ -12,7 +12,7 @@ use crate::service::clock;
 
 /// A client is slow if it moves fewer bytes while the daemon waits for it for [`WINDOW`]. If 4,096
 /// clients share a network of 1 Gbit/s, each of them moves about four times as many.
-const LEAST_BYTES: usize = 64 << 10;
+pub(super) const LEAST_BYTES: usize = 64 << 10;
 
 /// What the client moved since the daemon first had to wait for it. Only the time counts in which
 /// the daemon waits for the client: a disk may be slow as well.

@@ -13,6 +13,7 @@ use lodestone_wire::frame::{ChunkId, RpcFailure, StreamId};
 use lodestone_wire::{Frame, FrameDecoder, Limits};
 use tokio::sync::mpsc;
 
+use super::answer_wait::AnswerShare;
 use super::burst::{Wanted, failure};
 use super::pace::Pace;
 use super::table::Place;
@@ -52,7 +53,7 @@ pub(super) struct Reader {
     /// How fast the bytes come for which memory is reserved.
     pace: Option<Pace>,
     /// The connection's share of the memory for layouts.
-    answers: Pool,
+    answers: AnswerShare,
     /// The connection's shares of the memory for uploads, and for other large requests.
     uploads: Pool,
     requests: Pool,
@@ -78,9 +79,10 @@ impl Reader {
         call: Call,
         place: Place,
         outbound: mpsc::Sender<Outbound>,
+        answers: AnswerShare,
     ) -> Self {
         Self {
-            answers: call.service.layouts.share_of(handler::SHARE_OF_ANSWERS),
+            answers,
             uploads: call.service.uploads.share(),
             requests: call.service.uploads.share_of_requests(),
             own: Pool::new(OWN_BYTES),

@@ -38,6 +38,11 @@ impl Watched {
         self.wait(self.entry.sending.wait(awaited)).await
     }
 
+    /// The daemon waits for the client, which takes its answers too slowly.
+    pub(super) fn takes_slowly(&self) -> bool {
+        self.entry.taking.is_slow()
+    }
+
     /// There is nothing to be sent.
     pub(super) fn sent_all(&self) {
         self.entry.taking.done();

@@ -5,18 +5,17 @@
 use std::collections::VecDeque;
 use std::io::{ErrorKind, IoSlice};
 use std::sync::Arc;
-use std::time::Duration;
 
 use bytes::{Buf, Bytes};
 use lodestone_planted::{self as planted, Bug};
 use tokio::sync::mpsc;
 use tokio::sync::mpsc::error::TryRecvError;
-use tokio::time::timeout;
 
+use super::answer_wait::AnswerWait;
 use super::burst::{self, Burst, MAX_BYTES_AT_ONCE, Wanted};
-use super::socket::{Socket, writable};
+use super::socket::Socket;
 use super::watched::Watched;
-use super::{CloseReason, Hold, Outbound, STALL_TIMEOUT};
+use super::{CloseReason, Hold, Outbound};
 use crate::service::Service;
 
 /// Answers are written together up to this size.
@@ -31,6 +30,7 @@ pub(super) struct Writer {
     /// Taken from the queue, and not looked at yet.
     next: Option<Outbound>,
     service: Arc<Service>,
+    answer_wait: AnswerWait,
     /// Bytes that are to be written next.
     pending: VecDeque<Bytes>,
     pending_bytes: usize,
@@ -45,12 +45,14 @@ impl Writer {
         socket: Arc<Watched>,
         queue: mpsc::Receiver<Outbound>,
         service: Arc<Service>,
+        answer_wait: AnswerWait,
     ) -> Self {
         Self {
             socket,
             queue,
             next: None,
             service,
+            answer_wait,
             pending: VecDeque::new(),
             pending_bytes: 0,
             holds: Vec::new(),
@@ -123,7 +125,7 @@ impl Writer {
                 }
                 Ok(written) => self.advance(written),
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                    writable_in_time(&self.socket).await?;
+                    self.answer_wait.writable(&self.socket).await?;
                 }
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) => return Err(CloseReason::Socket(error)),
@@ -164,21 +166,8 @@ impl Writer {
         self.flush().await?;
         let (socket, service) = (Arc::clone(&self.socket), Arc::clone(&self.service));
         let burst = Burst::new(socket, service, wanted);
-        burst.run(&mut self.left_at_once).await
-    }
-}
-
-/// Waits until the client takes bytes again, with a time-out.
-pub(super) async fn writable_in_time(socket: &Watched) -> Result<(), CloseReason> {
-    let longest = match planted::is(Bug::StalledAnswerKept) {
-        true => Duration::MAX,
-        false => STALL_TIMEOUT,
-    };
-    match socket
-        .wait_to_send(timeout(longest, writable(socket)))
-        .await
-    {
-        Ok(writable) => writable.map_err(CloseReason::Socket),
-        Err(_) => Err(CloseReason::StalledAnswer),
+        burst
+            .run(&mut self.answer_wait, &mut self.left_at_once)
+            .await
     }
 }

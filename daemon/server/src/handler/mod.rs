@@ -43,7 +43,9 @@ use fetch::NotOpened;
 use keys::{check_incarnation, generation};
 pub use push::Upload;
 use refuse::{count_refusal, fail, refuse, upload_refusal};
-pub use refuse::{malformed, upload_without_room, without_room, without_stream};
+pub use refuse::{
+    malformed, upload_to_a_disk_that_hangs, upload_without_room, without_room, without_stream,
+};
 pub use remove::{NAMES_AT_ONCE, Removal, blocks_by_place, remove_some, removed};
 use room::answers_of_connection;
 pub use room::{
@@ -78,6 +80,16 @@ impl Call {
             list_share: service.lists.share(),
             reserved: Arc::default(),
             wait: Wait::InTime,
+        }
+    }
+
+    /// For requests that are carried out on a thread of the disk for which they wait.
+    #[must_use]
+    pub fn at_its_disk(&self) -> Self {
+        let wait = Wait::AtItsDisk;
+        Self {
+            wait,
+            ..self.clone()
         }
     }
 

@@ -14,6 +14,10 @@ use super::{Call, commit, decode, generation};
 /// takes locks and a place in an index, and other connections wait for the thread meanwhile.
 const SEGMENTS_AT_ONCE: usize = 1024;
 
+/// The message before a block of Spark's has an id of an application, of at most 256 bytes, and six
+/// numbers. A longer one would hold memory for lists of segments while it waits for its disk.
+const BLOCK_META_BYTES: usize = 1 << 10;
+
 /// An upload whose `meta` was understood.
 #[derive(Debug)]
 pub enum Upload {
@@ -65,6 +69,11 @@ pub(super) fn admit(call: &Call, meta: &[u8], body_bytes: u64) -> Result<Upload,
                 return Err(Code::Malformed.because(detail));
             }
             Ok(Upload::Batch(batch))
+        }
+        Some(&PushBlockStream::ID) if meta.len() > BLOCK_META_BYTES => {
+            let (bytes, most) = (meta.len(), BLOCK_META_BYTES);
+            let detail = format!("{bytes} bytes before a block, at most {most}");
+            Err(Code::Malformed.because(detail))
         }
         Some(&PushBlockStream::ID) => {
             let block: PushBlockStream = decode(meta)?;

@@ -32,12 +32,22 @@ pub fn without_room(call: &Call, body: &[u8]) -> Answer {
 
 /// Refuses an upload for whose body there is no memory.
 pub fn upload_without_room(call: &Call, upload: &Upload) -> Answer {
+    let detail = "others hold the memory for pushes: push again";
+    upload_refused(call, upload, &Code::Overloaded.because(detail))
+}
+
+/// Refuses an upload whose disk hangs.
+pub fn upload_to_a_disk_that_hangs(call: &Call, upload: &Upload) -> Answer {
+    let detail = "the block was not merged: its disk hangs";
+    upload_refused(call, upload, &Code::DiskFailed.because(detail))
+}
+
+fn upload_refused(call: &Call, upload: &Upload, refusal: &Refusal) -> Answer {
     let id = match upload {
         Upload::Batch(_) => PushBatch::ID,
         Upload::Block(_) => PushBlockStream::ID,
     };
-    let refusal = Code::Overloaded.because("others hold the memory for pushes: push again");
-    upload_refusal(call, id, &refusal)
+    upload_refusal(call, id, refusal)
 }
 
 /// Refuses a request of Spark's that makes no sense.

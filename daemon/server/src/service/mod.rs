@@ -12,6 +12,7 @@ use tokio::sync::watch;
 use crate::metrics::Metrics;
 use crate::metrics::disks::MeasuredFs;
 use crate::streams::unreadable::Unreadable;
+use block_memory::BlockMemory;
 use body::BodyPool;
 use lanes::{Lanes, Threads};
 use pool::Pool;
@@ -19,6 +20,7 @@ use reports::Reports;
 use shared_pool::SharedPool;
 use uploads::Uploads;
 
+pub mod block_memory;
 pub mod body;
 pub mod clock;
 pub mod lanes;
@@ -45,9 +47,6 @@ const MAX_KEPT_BYTES: u64 = 64 << 20;
 
 /// Names of blocks that wait for a disk which does not remove them: some hundred thousand.
 const REMOVAL_BYTES: u64 = 16 << 20;
-
-/// This part of the memory for uploads may be that of large blocks for one disk of executors.
-const BLOCKS_PART: u64 = 4;
 
 /// How the memory budget is shared out.
 #[derive(Debug, Clone, Copy)]
@@ -99,9 +98,8 @@ pub struct Service {
     pub lists: SharedPool,
     /// Threads for calls of the store.
     pub lanes: Lanes,
-    /// The memory for uploads that large blocks of Spark's own push may take, by the place of their
-    /// disk.
-    blocks: Vec<Pool>,
+    /// The memory for uploads that blocks of Spark's own push may take, by the place of their disk.
+    blocks: Vec<BlockMemory>,
     /// Memory for names of blocks that wait for a disk, after their request was answered.
     pub removals: Pool,
     /// Blocks that a disk did not give.
@@ -149,7 +147,7 @@ impl Service {
         Arc::new(Self {
             lanes: Lanes::new(usize::from(store.disk_count()), threads),
             blocks: (0..usize::from(store.disk_count()) + FOREIGN_PLACES)
-                .map(|_| Pool::new(split.upload_bytes / BLOCKS_PART))
+                .map(|_| BlockMemory::of(split.upload_bytes))
                 .collect(),
             removals: Pool::new(REMOVAL_BYTES),
             store,
@@ -176,8 +174,8 @@ impl Service {
         self.store.incarnation().as_i64()
     }
 
-    /// The memory of large blocks of Spark's own push for the disk at this place.
-    pub fn blocks_at(&self, place: usize) -> &Pool {
+    /// The memory of blocks of Spark's own push for the disk at this place.
+    pub fn blocks_at(&self, place: usize) -> &BlockMemory {
         match self.blocks.get(place) {
             Some(blocks) => blocks,
             None => unreachable!("there is no place {place}"),

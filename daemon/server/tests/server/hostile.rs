@@ -3,17 +3,19 @@
 //! and memory stays bounded.
 
 use std::io::Write;
+use std::time::Instant;
 
 use crate::support::client::{ALL_MAPS, app, batch, commit_of, key};
 use crate::support::{Client, Daemon, Random};
 use bytes::Bytes;
 use lodestone_model::{AppId, Code, Mode, ReduceId, ShuffleId, ShuffleSpec};
-use lodestone_wire::extension::PROTOCOL_VERSION;
+use lodestone_server::connection::STALL_TIMEOUT;
 use lodestone_wire::extension::fetch::SegmentLayout;
 use lodestone_wire::extension::hello::{Hello, HelloReply};
 use lodestone_wire::extension::push::{PushBatch, PushBatchReply};
 use lodestone_wire::extension::register::RegisterShuffle;
 use lodestone_wire::extension::status::{Done, Refused};
+use lodestone_wire::extension::{PROTOCOL_VERSION, ShuffleAddress};
 use lodestone_wire::spark::originals::OpenBlocks;
 use lodestone_wire::spark::register::{GetLocalDirsForExecutors, RegisterExecutor};
 use lodestone_wire::{Frame, Message};
@@ -81,44 +83,54 @@ fn an_upload_for_an_unknown_application_or_shuffle_is_refused_without_memory_for
     assert_eq!(reply.codes, [Code::Ok]);
 }
 
-#[test]
-fn a_client_that_reads_no_layout_keeps_nobody_else_from_theirs() {
-    const PARTITIONS: u32 = 7_000;
-    let daemon = Daemon::start(&["--memory", "64MiB"]);
-    let (mut reader, key) = (Client::connect(&daemon), key(&daemon, 1));
-    let mut other = key.clone();
-    other.shuffle.app = AppId::new("application_other").unwrap();
-    let parts: Vec<_> = (0..PARTITIONS).map(|reduce| (reduce, &b"x"[..])).collect();
-    for key in [&key, &other] {
-        reader.register(key, 1, PARTITIONS);
-        reader.output(key, 0, 1, &parts);
-    }
-    let all: Vec<_> = (0..PARTITIONS).collect();
+/// Partitions of a shuffle whose layouts are long.
+const LONG: u32 = 7_000;
+
+/// Makes a shuffle of this application with long layouts.
+fn long_shuffle(client: &mut Client, daemon: &Daemon, app: &str) -> ShuffleAddress {
+    let mut key = key(daemon, 1);
+    key.shuffle.app = AppId::new(app).unwrap();
+    let parts: Vec<_> = (0..LONG).map(|reduce| (reduce, &b"x"[..])).collect();
+    client.register(&key, 1, LONG);
+    client.output(&key, 0, 1, &parts);
+    key
+}
+
+/// Reads all of a layout.
+fn read_layout(client: &mut Client, key: &ShuffleAddress) {
+    let all: Vec<_> = (0..LONG).collect();
+    let shown = client.layout(key, ALL_MAPS, &all);
+    assert_eq!(shown.partitions.len(), all.len());
+}
+
+/// Asks for many long layouts, and reads none.
+fn silent(daemon: &Daemon, key: &ShuffleAddress) -> Client {
     let layout = SegmentLayout {
         key: key.clone(),
         map_start: ALL_MAPS.0,
         map_end: ALL_MAPS.1,
-        reduce_ids: all.iter().copied().map(ReduceId).collect(),
+        reduce_ids: (0..LONG).map(ReduceId).collect(),
     };
-    let silent = || {
-        let mut silent = Client::connect(&daemon);
-        (0..64).for_each(|_| {
-            silent.send_rpc(&layout);
-        });
-        silent
-    };
-    let mut first = silent();
+    let mut client = Client::connect(daemon);
+    (0..64).for_each(|_| {
+        client.send_rpc(&layout);
+    });
+    client
+}
+
+#[test]
+fn a_client_that_reads_no_layout_keeps_nobody_else_from_theirs() {
+    let daemon = Daemon::start(&["--memory", "64MiB"]);
+    let mut reader = Client::connect(&daemon);
+    let of = |reader: &mut Client, app| long_shuffle(reader, &daemon, app);
+    let (key, other) = (of(&mut reader, "one"), of(&mut reader, "other"));
+    let mut first = silent(&daemon, &key);
     first.socket.peek(&mut [0]).unwrap();
-    for _ in 0..3 {
-        let shown = reader.layout(&key, ALL_MAPS, &all);
-        assert_eq!(shown.partitions.len(), all.len(), "of its application");
-    }
+    // Its own application.
+    (0..3).for_each(|_| read_layout(&mut reader, &key));
     // More than all of the memory. But another application has a part of it.
-    let crowd: Vec<Client> = (0..9).map(|_| silent()).collect();
-    for _ in 0..3 {
-        let shown = reader.layout(&other, ALL_MAPS, &all);
-        assert_eq!(shown.partitions.len(), all.len(), "of another one");
-    }
+    let crowd: Vec<Client> = (0..9).map(|_| silent(&daemon, &key)).collect();
+    (0..3).for_each(|_| read_layout(&mut reader, &other));
     drop(crowd);
     for _ in 0..64 {
         assert!(
@@ -126,6 +138,24 @@ fn a_client_that_reads_no_layout_keeps_nobody_else_from_theirs() {
             "its own answers come when it reads"
         );
     }
+}
+
+#[test]
+fn applications_that_read_no_layouts_keep_another_one_from_its_own_for_a_moment_only() {
+    let daemon = Daemon::start(&["--memory", "64MiB"]);
+    let mut reader = Client::connect(&daemon);
+    let key = long_shuffle(&mut reader, &daemon, "honest");
+    let crowd: Vec<Client> = ["one", "other"]
+        .map(|app| long_shuffle(&mut reader, &daemon, app))
+        .iter()
+        .flat_map(|key| (0..9).map(|_| silent(&daemon, key)))
+        .collect();
+    let began = Instant::now();
+    (0..3).for_each(|_| read_layout(&mut reader, &key));
+    let waited = began.elapsed();
+    assert!(waited < STALL_TIMEOUT / 2, "{waited:?}");
+    daemon.logged("others wait for their memory");
+    drop(crowd);
 }
 
 #[test]

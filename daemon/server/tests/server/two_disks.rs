@@ -34,6 +34,10 @@ const HANGING: u32 = 16 + 16;
 /// little less than 11/16 of the memory for tails.
 const FILL: u32 = 173;
 
+/// As documented: the daemon writes out until nothing more gets to a disk for 30 s, answers
+/// requests for 11 s, and waits for a disk for 10 s. And a moment for each of these.
+const STOP_LONGEST: Duration = Duration::from_secs(30 + 11 + 10 + 9);
+
 /// Far less than any client waits, and far more than an answer takes.
 const LONGEST: Duration = Duration::from_secs(3);
 
@@ -120,8 +124,11 @@ fn a_disk_that_hangs_keeps_nobody_from_hello_health_the_other_disk_and_the_end()
         assert_eq!(client.partition(&well, 0).len(), 20);
     });
 
+    let began = Instant::now();
     daemon.signal(Signal::TERM);
     daemon.logged("writes out its memory");
-    daemon.signal_until("the daemon closes now");
+    assert!(daemon.logs_within("stopped", STOP_LONGEST));
     assert_eq!(daemon.ended().code(), Some(0));
+    let took = began.elapsed();
+    assert!(took < STOP_LONGEST, "{took:?}");
 }

@@ -1,17 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Many pushes at once to a disk of executors that is slow for a while, or hangs.
 
-use lodestone_model::{AppId, ShuffleKey};
-use lodestone_wire::spark::push::{BlockPushReturnCode, PushCode};
+use std::sync::mpsc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use lodestone_model::{AppId, MapIndex, ShuffleKey};
+use lodestone_server::connection::pace::WINDOW;
+use lodestone_wire::Frame;
+use lodestone_wire::extension::hello::HelloReply;
+use lodestone_wire::spark::push::{BlockPushReturnCode, PushBlockStream, PushCode};
 use lodestone_wire::spark::register::RegisterExecutor;
 
 use crate::bad_disk::{BAD, Host, block, shuffle};
 use crate::support::Client;
-use crate::support::client::read;
+use crate::support::client::{hello, read};
+use crate::support::daemon::TEST_TIMEOUT;
 use crate::support::trap::Does;
 
 /// Threads that hang in a disk while many blocks wait for it.
 const HANGING: usize = 16;
+
+/// Small blocks that one connection brings.
+const SMALL_BLOCKS: u32 = 8;
 
 /// Pushes so many first blocks of partitions, each over its own connection.
 fn push_first_blocks(
@@ -36,6 +47,11 @@ fn no_block_is_refused(does: Does, count: u32, bytes: usize) {
     host.fs.await_hanging(HANGING);
     host.everything_else_goes_on();
     drop(slow);
+    all_are_merged(pushers);
+    host.daemon.stop();
+}
+
+fn all_are_merged(pushers: Vec<(Client, i64)>) {
     for (mut client, id) in pushers {
         let answer: BlockPushReturnCode = read(&client.answer_to(id));
         assert_eq!(
@@ -44,7 +60,6 @@ fn no_block_is_refused(does: Does, count: u32, bytes: usize) {
             "its map task loses a merged block"
         );
     }
-    host.daemon.stop();
 }
 
 #[test]
@@ -63,10 +78,37 @@ fn blocks_that_are_more_than_may_wait_for_a_busy_disk_are_all_merged() {
 }
 
 #[test]
-fn blocks_that_wait_for_a_disk_that_hangs_leave_memory_to_those_of_other_disks() {
+fn blocks_of_many_maps_for_the_same_partitions_are_all_merged_by_a_busy_disk() {
+    const PARTITIONS: u32 = 8;
     let mut host = Host::start();
+    let slow = host.fs.hang(host.path(BAD), &[Does::Open]);
+    let mut pushers = Vec::new();
+    for map in 0..8 {
+        for reduce in 0..PARTITIONS {
+            let mut client = host.daemon.connect();
+            let meta = PushBlockStream {
+                map_index: MapIndex(map),
+                ..block(shuffle(BAD, 3), reduce)
+            };
+            let id = client.send_upload(&meta, &vec![7; 300_000]);
+            pushers.push((client, id));
+        }
+    }
+    host.fs.await_hanging(PARTITIONS as usize);
+    // Far longer than a block waits for a partition while many others do.
+    let began = Instant::now();
+    while began.elapsed() < Duration::from_secs(1) {
+        host.everything_else_goes_on();
+    }
+    drop(slow);
+    all_are_merged(pushers);
+    host.daemon.stop();
+}
+
+/// Applications of executors on the disk that is bad.
+fn applications(host: &Host) -> [ShuffleKey; 4] {
     let mut client = host.daemon.connect();
-    let keys = ["1", "2", "3", "4"].map(|number| {
+    ["1", "2", "3", "4"].map(|number| {
         let app = AppId::new(format!("app-bad-{number}").as_str()).unwrap();
         let id = client.send_rpc(&RegisterExecutor {
             app: app.clone(),
@@ -77,12 +119,85 @@ fn blocks_that_wait_for_a_disk_that_hangs_leave_memory_to_those_of_other_disks()
             app,
             ..shuffle(BAD, 3)
         }
-    });
-    let mended = host.fs.hang(host.path(BAD), &[Does::Open]);
-    // One application may have half of the memory for uploads. Together they push twice as much.
-    let pushers = keys.map(|key| push_first_blocks(&host, &key, 100, 300_000));
+    })
+}
+
+/// One application may have half of the memory for uploads. Four of them push more than all of it
+/// to a disk that hangs, and wait.
+fn memory_is_left_to_other_disks<P>(does: Does, push: impl Fn(&Host, ShuffleKey) -> P) {
+    let mut host = Host::start();
+    let keys = applications(&host);
+    let mended = host.fs.hang(host.path(BAD), &[does]);
+    let pushers = keys.map(|key| push(&host, key));
+    host.fs.await_hanging(HANGING);
     host.everything_else_goes_on();
     host.ends_in_time();
     drop((mended, pushers));
+    host.daemon.stop();
+}
+
+#[test]
+fn large_blocks_that_wait_for_a_disk_that_hangs_leave_memory_to_those_of_other_disks() {
+    memory_is_left_to_other_disks(Does::Open, |host, key| {
+        push_first_blocks(host, &key, 100, 300_000)
+    });
+}
+
+#[test]
+fn small_blocks_that_wait_for_a_disk_that_hangs_leave_memory_to_those_of_other_disks() {
+    memory_is_left_to_other_disks(Does::Look, |host, key| {
+        let mut clients: Vec<_> = (0..40).map(|_| host.daemon.connect()).collect();
+        for (client, connection) in clients.iter_mut().zip(0..) {
+            for number in 0..SMALL_BLOCKS {
+                let reduce = connection * SMALL_BLOCKS + number;
+                client.send_upload(&block(key.clone(), reduce), &[7; 60_000]);
+            }
+        }
+        clients
+    });
+}
+
+#[test]
+fn first_blocks_for_a_disk_that_hangs_are_refused_and_their_connections_serve_other_requests() {
+    const BLOCKS: u32 = 100;
+    let host = Host::start();
+    let mended = host.fs.hang(host.path(BAD), &[Does::Open]);
+    let (answered, answers) = mpsc::channel();
+    for (mut client, id) in push_first_blocks(&host, &shuffle(BAD, 3), BLOCKS, 1 << 20) {
+        let answered = answered.clone();
+        // Those that hang end with the daemon.
+        thread::spawn(move || {
+            client.socket.set_read_timeout(None).unwrap();
+            if let Some(Frame::RpcFailure(failure)) = client.receive() {
+                assert_eq!(failure.request_id, id);
+                let _: HelloReply = client.ask(&hello());
+                // Nobody waits for the last ones.
+                let _ = answered.send(());
+            }
+        });
+    }
+    for _ in 2 * HANGING..BLOCKS as usize {
+        answers.recv_timeout(TEST_TIMEOUT).unwrap();
+    }
+    host.ends_in_time();
+    drop(mended);
+    host.daemon.stop();
+}
+
+#[test]
+fn a_client_that_sends_no_more_of_a_block_makes_way_for_others_that_push_to_the_disk() {
+    let host = Host::start();
+    let [stops, goes_on, ..] = applications(&host);
+    let mut silent = host.daemon.connect();
+    // More than blocks for one disk may take.
+    silent.begin_upload(&block(stops, 0), &vec![7; 20 << 20], 20_000);
+    let _: HelloReply = host.daemon.connect().ask(&hello());
+    let mut client = host.daemon.connect();
+    let began = Instant::now();
+    let id = client.send_upload(&block(goes_on, 0), &vec![7; 300_000]);
+    let answer: BlockPushReturnCode = read(&client.answer_to(id));
+    let took = began.elapsed();
+    assert_eq!(answer.code, PushCode::Success);
+    assert!(took < WINDOW * 4 / 5, "{took:?}");
     host.daemon.stop();
 }

@@ -117,7 +117,7 @@ impl Store {
             Ok(Ok(codes)) => codes,
             Ok(Err(code)) | Err(code) => {
                 // A call that must not wait is repeated by one that may.
-                if code == Code::OtherContent && wait == Wait::InTime {
+                if code == Code::OtherContent && wait != Wait::Never {
                     let (map_index, map_id) = id;
                     let (shuffle, first) = (&generation.key, batch.first_segment);
                     tracing::error!(

@@ -4,7 +4,7 @@
 use lodestone_model::{Code, LaidSegment};
 use lodestone_planted::{self as planted, Bug};
 
-use super::partition::{Inner, Partition, Phase};
+use super::partition::{Inner, Partition};
 use super::write_out::Writer;
 use crate::resource::Resources;
 use crate::resource::budget::Budget;
@@ -46,7 +46,7 @@ impl Partition {
         bytes: &[u8],
     ) -> Result<(), Code> {
         assert_eq!(bytes.len(), segment.length as usize);
-        if inner.phase != Phase::Open {
+        if !self.is_open(inner) {
             return Err(Code::TooLate);
         }
         // Spark's own push names no attempt: the blocks of two attempts may have different bytes.
@@ -73,7 +73,7 @@ impl Partition {
     /// An error if no disk accepts writes. To know it for certain, a disk in trouble is probed.
     fn check_disk(&self, resources: &Resources, wait: Wait) -> Result<(), Code> {
         match wait {
-            Wait::InTime => {
+            Wait::InTime | Wait::AtItsDisk => {
                 let (disks, environment) = (&resources.disks, &resources.environment);
                 let pick = |spread| disks.pick(spread, environment);
                 self.home().disk(self.reduce(), pick).map(drop)

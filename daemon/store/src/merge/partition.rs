@@ -50,6 +50,8 @@ pub(crate) struct Partition {
     bytes_hint: AtomicU64,
     /// The disk of its own file, or [`NO_DISK`]: also a hint.
     own_hint: AtomicU16,
+    /// Its shuffle is finalized: appends that wait for the lock come too late.
+    is_closing: AtomicBool,
     inner: TimedMutex<Inner>,
 }
 
@@ -135,6 +137,7 @@ impl Partition {
             segments_hint: 0.into(),
             bytes_hint: 0.into(),
             own_hint: NO_DISK.into(),
+            is_closing: false.into(),
             inner: TimedMutex::new(inner),
         }
     }
@@ -260,6 +263,15 @@ impl Partition {
         if dropped > 0 {
             tracing::warn!(reduce = %self.reduce, dropped, %code, "segments dropped from memory");
         }
+    }
+
+    /// Takes no more appends, also of those that wait for its lock. Waits for none.
+    pub(crate) fn close(&self) {
+        self.is_closing.store(true, Relaxed);
+    }
+
+    pub(super) fn is_open(&self, inner: &Inner) -> bool {
+        inner.phase == Phase::Open && !self.is_closing.load(Relaxed)
     }
 
     /// Takes no more appends. Returns true if there is anything in the partition.

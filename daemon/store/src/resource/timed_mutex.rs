@@ -54,6 +54,9 @@ const SHUTDOWN_LOCK_TIMEOUT: Duration = Duration::from_secs(10);
 pub enum Wait {
     /// For as long as clients wait for an answer.
     InTime,
+    /// For as long, on one of the few threads that the disk has for such calls: however many others
+    /// wait.
+    AtItsDisk,
     /// Not at all: the thread serves connections. A call that would have to wait is refused with
     /// OVERLOADED, and the caller repeats it on a thread that may wait.
     Never,
@@ -86,10 +89,15 @@ impl<T> TimedMutex<T> {
     /// Returns OVERLOADED if other threads hold the lock for too long: the caller may retry.
     /// Returns INTERNAL if the value may be half changed.
     pub(crate) fn lock(&self) -> Result<TimedGuard<'_, T>, Code> {
+        self.lock_as(false)
+    }
+
+    /// Locks like `lock`. One of few threads may wait for long, however many others do.
+    fn lock_as(&self, is_one_of_few: bool) -> Result<TimedGuard<'_, T>, Code> {
         let value = match self.value.try_lock() {
             Some(value) => value,
             None if self.is_stuck.load(Relaxed) => return Err(Code::Overloaded),
-            None => self.lock_in_time()?,
+            None => self.lock_in_time(is_one_of_few)?,
         };
         self.unless_spoiled(value)
     }
@@ -99,15 +107,19 @@ impl<T> TimedMutex<T> {
     pub(crate) fn lock_if(&self, wait: Wait) -> Result<TimedGuard<'_, T>, Code> {
         match wait {
             Wait::InTime => self.lock(),
+            Wait::AtItsDisk => self.lock_as(true),
             Wait::Never => self.unless_spoiled(self.value.try_lock().ok_or(Code::Overloaded)?),
         }
     }
 
-    fn lock_in_time(&self) -> Result<MutexGuard<'_, T>, Code> {
+    fn lock_in_time(&self, is_one_of_few: bool) -> Result<MutexGuard<'_, T>, Code> {
         if let Some(value) = self.value.try_lock_for(SHORT_WAIT) {
             return Ok(value);
         }
-        let _wait = LongWait::begin().ok_or(Code::Overloaded)?;
+        let _wait = match is_one_of_few {
+            true => None,
+            false => Some(LongWait::begin().ok_or(Code::Overloaded)?),
+        };
         self.value.try_lock_for(LOCK_TIMEOUT).ok_or_else(|| {
             self.is_stuck.store(true, Relaxed);
             Code::Overloaded

@@ -101,6 +101,8 @@ impl Generation {
                 return Err(self.refuse(Code::UnknownShuffle));
             }
             partitions.phase = Phase::Finalizing;
+            // Without this, the finalize would stand behind all pushes that wait for a partition.
+            partitions.by_reduce.values().for_each(|one| one.close());
             partitions
                 .by_reduce
                 .iter()

@@ -40,8 +40,10 @@ impl Store {
         };
         match self.generation(key, Code::TooLate) {
             Ok(generation) => match generation.home.as_ref() {
-                Home::Spark { dirs, .. } => Some(places(dirs, generation.has_opened(reduce))),
-                Home::Ours { .. } => None,
+                Home::Spark { dirs, .. } if generation.is_open() => {
+                    Some(places(dirs, generation.has_opened(reduce)))
+                }
+                Home::Spark { .. } | Home::Ours { .. } => None,
             },
             Err(refusal) if refusal.code == Code::UnknownShuffle => {
                 let application = self.application(&key.app).ok()?;
@@ -77,6 +79,9 @@ impl Store {
             Err(refusal) => return answer(refusal),
             Ok(generation) => generation,
         };
+        if !generation.is_open() {
+            return Ok(Code::TooLate);
+        }
         if generation.has_opened(reduce) {
             return Ok(Code::Ok);
         }
@@ -122,13 +127,16 @@ impl Store {
     ) -> Result<Code, Refusal> {
         self.check_takes()?;
         let found = match wait {
-            Wait::InTime => generation_for_push(self, key),
+            Wait::InTime | Wait::AtItsDisk => generation_for_push(self, key),
             Wait::Never => known_for_push(self, key, reduce),
         };
         let generation = match found {
             Err(refusal) => return answer(refusal),
             Ok(generation) => generation,
         };
+        if !generation.is_open() {
+            return Ok(Code::TooLate);
+        }
         let Ok(length) = u32::try_from(body.len()) else {
             return Err(Code::TooLarge.because(format!("a block of {} bytes", body.len())));
         };
@@ -139,7 +147,7 @@ impl Store {
             )
         };
         let not_merged = |code: Code| code.because(format!("{} was not merged: {code}", name()));
-        let is_new = wait == Wait::InTime && !generation.has_opened(reduce);
+        let is_new = wait != Wait::Never && !generation.has_opened(reduce);
         let was_finalized = || was_finalized(&generation.home, &self.resources, reduce);
         if is_new && was_finalized().map_err(not_merged)? {
             return Ok(Code::TooLate);

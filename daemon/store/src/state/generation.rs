@@ -81,6 +81,11 @@ impl Generation {
         reading(&self.partitions).by_reduce.contains_key(&reduce)
     }
 
+    /// True if pushes may be merged.
+    pub(crate) fn is_open(&self) -> bool {
+        reading(&self.partitions).check_open().is_ok()
+    }
+
     /// The partitions of these reduce ids, made if need be.
     pub(crate) fn open_partitions(
         &self,

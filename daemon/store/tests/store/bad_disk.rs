@@ -15,7 +15,7 @@ use crate::stalled::{LONGEST, Mended, STALL_MS, await_held};
 use crate::world::*;
 
 /// The disk that hangs, and the other one.
-const BAD: &str = "/data0";
+pub(crate) const BAD: &str = "/data0";
 const WELL: &str = "/data1";
 
 /// Calls that may hang on one disk.
@@ -28,7 +28,7 @@ const WAITING: usize = 32;
 const CALLS: usize = 66;
 
 /// Much longer than a call takes that is refused.
-const MOMENT: Duration = Duration::from_millis(300);
+pub(crate) const MOMENT: Duration = Duration::from_millis(300);
 
 /// The directories of the executor, on three disks. With two of them, `.data` and `.meta` of a
 /// partition would never be on the same one.
@@ -38,7 +38,7 @@ const LOCAL_DIRS: [&str; 3] = [
     "/data2/blockmgr-c",
 ];
 
-fn world() -> World {
+pub(crate) fn world() -> World {
     let world = World::new();
     for dir in LOCAL_DIRS {
         world.fs.add_dir(Path::new(dir));
@@ -63,14 +63,14 @@ fn is_bad(shuffle: i32, reduce: u32, kind: &str) -> bool {
 }
 
 /// Returns so many partitions with this file on the disk that hangs.
-fn bad_partitions(kind: &'static str, count: usize) -> impl Iterator<Item = u32> {
+pub(crate) fn bad_partitions(kind: &'static str, count: usize) -> impl Iterator<Item = u32> {
     (0..)
         .filter(move |reduce| is_bad(7, *reduce, kind))
         .take(count)
 }
 
 /// Returns so many partitions without a file on that disk.
-fn well_partitions(count: usize) -> impl Iterator<Item = u32> {
+pub(crate) fn well_partitions(count: usize) -> impl Iterator<Item = u32> {
     let is_well = |reduce: &u32| {
         let mut kinds = ["data", "index", "meta"].into_iter();
         !kinds.any(|kind| is_bad(7, *reduce, kind))
@@ -94,7 +94,7 @@ fn push(world: &World, key: &ShuffleKey, reduce: u32, length: usize) -> Result<C
 }
 
 /// Reports answers to a channel of a test.
-fn spawn<'s, T: Send + 's>(
+pub(crate) fn spawn<'s, T: Send + 's>(
     scope: &'s thread::Scope<'s, '_>,
     answers: &mpsc::Sender<T>,
     call: impl FnOnce() -> T + Send + 's,

@@ -13,6 +13,7 @@ mod corpus;
 mod disk;
 mod foreign;
 mod handover;
+mod late_blocks;
 mod life;
 mod limits;
 mod memory;

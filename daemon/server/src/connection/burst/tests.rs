@@ -149,7 +149,10 @@ async fn blocks_of_an_executor_with_several_disks_cost_one_call_of_the_system_to
     let socket = Watched::new(Arc::clone(&client) as _, Arc::clone(&connection.entry));
     let burst = Burst::new(Arc::new(socket), Arc::clone(&service), wanted());
     let mut left = MAX_BYTES_AT_ONCE;
-    burst.run(&mut left).await.unwrap();
+    burst
+        .run(&mut AnswerWait::without_others(), &mut left)
+        .await
+        .unwrap();
     let sends = client.sends.lock().unwrap().clone();
     assert_eq!(sends, [BLOCKS], "the blocks of each call");
     assert_eq!(service.metrics.fetch_chunks_total.get(), BLOCKS as u64);

@@ -1,49 +1,74 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Pushes on threads that may wait. A block of Spark's own push waits for its turn at the disk of
-//! executors before it has a thread: a disk that is only slow refuses none. When the large blocks
-//! for a disk have their memory, connections that bring more of them read nothing until others are
-//! merged. So a disk that hangs has no more than its share, of threads and of memory for these.
+//! executors before it has a thread. When the large blocks for a disk have their memory,
+//! connections that bring more of them read nothing until others are merged. When the small ones
+//! that wait have theirs, more of them are refused. So a disk that hangs has no more than its
+//! share, of threads and of memory.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use lodestone_model::Code;
-use lodestone_store::{PushPlaces, Store};
+use lodestone_store::PushPlaces;
 use tokio::time::timeout;
 
 use super::{at_once, carry_out};
 use crate::connection::CloseReason;
 use crate::handler::{self, Answer, Call, Upload};
-use crate::service::body::PooledBody;
+use crate::service::block_memory::BlockMemory;
+use crate::service::body::{PooledBody, memory_bytes};
 use crate::service::lanes::{Kind, Lanes, Turns};
+use crate::service::line::Hurry;
 use crate::service::pool::Reserved;
-use crate::service::uploads::SMALL_BYTES;
 
 /// How often a block that waits looks whether its disk hangs.
 const LOOK: Duration = Duration::from_millis(500);
 
-/// Waits for memory of the large blocks for the disk of a push, unless the disk hangs: the store
-/// then refuses the push. Its connection reads nothing meanwhile. Small blocks do not wait for it:
-/// a thousand connections bring many at a time, and would take twice the processor time.
+/// Waits for memory of the large blocks for the disk of a push, after the look for the first block
+/// of a partition. Its connection reads nothing meanwhile. Small blocks do not wait for it: a
+/// thousand connections bring many at a time, and would take twice the processor time. Others may
+/// wait for the memory. An answer refuses the push.
 pub(super) async fn room(
     call: &Call,
     upload: &Upload,
     bytes: u64,
-) -> Result<Option<Reserved>, CloseReason> {
-    if bytes <= SMALL_BYTES {
-        return Ok(None);
+) -> Result<Result<Option<(Reserved, Hurry)>, Answer>, CloseReason> {
+    if !BlockMemory::is_large(bytes) {
+        return Ok(Ok(None));
     }
     let Some(places) = places_of(call, upload)? else {
-        return Ok(None);
+        return Ok(Ok(None));
     };
+    if let Some(answer) = look(call, upload, &places).await? {
+        return Ok(Err(answer));
+    }
     let service = &call.service;
-    let blocks = service.blocks_at(places.write);
-    while !stalls(&service.store, &places) {
-        if let Ok(memory) = timeout(LOOK, blocks.reserve(bytes)).await {
-            return Ok(Some(memory));
+    let memory = service.blocks_at(places.write).reserve_large(bytes);
+    tokio::pin!(memory);
+    while !service.store.writes_are_stalled(places.write) {
+        if let Ok((memory, hurry)) = timeout(LOOK, &mut memory).await {
+            return Ok(Ok(Some((memory, hurry))));
         }
     }
-    Ok(None)
+    Ok(Err(handler::upload_to_a_disk_that_hangs(call, upload)))
+}
+
+/// Looks for what an earlier daemon left of a partition, if this is its first block. An answer
+/// refuses the block.
+async fn look(
+    call: &Call,
+    upload: &Upload,
+    places: &PushPlaces,
+) -> Result<Option<Answer>, CloseReason> {
+    let (Some(place), Upload::Block(block)) = (places.look, upload) else {
+        return Ok(None);
+    };
+    let (service, call, block) = (&call.service, call.clone(), block.clone());
+    let hangs = || service.store.looks_are_stalled(place);
+    let (turns, _) = turns(&service.lanes, place, hangs).await;
+    let look = move || handler::begin_block(&call, &block);
+    let begun = service.lanes.run_in(turns, Kind::Push, look).await;
+    begun.map_err(|_| CloseReason::Panic)
 }
 
 /// Returns what a push needs at disks of executors.
@@ -57,33 +82,36 @@ fn places_of(call: &Call, upload: &Upload) -> Result<Option<PushPlaces>, CloseRe
     }
 }
 
-/// True if the next disk that a push needs hangs.
-fn stalls(store: &Store, places: &PushPlaces) -> bool {
-    match places.look {
-        Some(place) => store.looks_are_stalled(place),
-        None => store.writes_are_stalled(places.write),
-    }
+/// An upload that memory did not take at once.
+pub(super) struct Waiting {
+    pub(super) upload: Upload,
+    pub(super) body: PooledBody,
+    /// The codes that its first segments got.
+    pub(super) before: Vec<Code>,
+    /// The memory of a large block.
+    pub(super) room: Option<Reserved>,
 }
 
-/// Carries out an upload, of which the first segments got the codes `before`.
-pub(super) async fn push(
-    call: Call,
-    upload: Upload,
-    body: PooledBody,
-    before: Vec<Code>,
-) -> Result<Answer, CloseReason> {
-    let Some(mut places) = places_of(&call, &upload)? else {
+/// Carries out an upload. A block that has no memory at the disk for which it waits takes that of
+/// small ones, or is refused.
+pub(super) async fn push(call: Call, waiting: Waiting) -> Result<Answer, CloseReason> {
+    let Waiting {
+        upload,
+        body,
+        before,
+        room,
+    } = waiting;
+    let bytes = memory_bytes(body.len()) as u64;
+    let Some(places) = places_of(&call, &upload)? else {
         let work = move |call: &Call| handler::upload(call, &upload, &body, &before);
         return carry_out(call, Kind::Push, work).await;
     };
     let service = Arc::clone(&call.service);
-    let (store, lanes) = (&service.store, &service.lanes);
-    if let (Some(place), Upload::Block(block)) = (places.look, &upload) {
-        let turns = turns(lanes, place, || stalls(store, &places)).await;
-        let (looking, block) = (call.clone(), block.clone());
-        let look = move || handler::begin_block(&looking, &block);
-        let begun = lanes.run_in(turns, Kind::Push, look).await;
-        if let Some(answer) = begun.map_err(|_| CloseReason::Panic)? {
+    if let Some(place) = places.look {
+        let Some(_memory) = service.blocks_at(place).try_small(bytes) else {
+            return Ok(handler::upload_without_room(&call, &upload));
+        };
+        if let Some(answer) = look(&call, &upload, &places).await? {
             return Ok(answer);
         }
     }
@@ -92,16 +120,23 @@ pub(super) async fn push(
     if let Ok(answer) = at_once(|| handler::upload_now(&now, &upload, &body))? {
         return Ok(answer);
     }
-    places.look = None;
-    let turns = turns(lanes, places.write, || stalls(store, &places)).await;
+    let small = || service.blocks_at(places.write).try_small(bytes);
+    let Some(_memory) = room.or_else(small) else {
+        return Ok(handler::upload_without_room(&call, &upload));
+    };
+    let hangs = || service.store.writes_are_stalled(places.write);
+    let (turns, call) = match turns(&service.lanes, places.write, hangs).await {
+        (turns, true) => (turns, call.at_its_disk()),
+        (turns, false) => (turns, call),
+    };
     let merge = move || handler::upload(&call, &upload, &body, &before);
-    let merged = lanes.run_in(turns, Kind::Push, merge).await;
+    let merged = service.lanes.run_in(turns, Kind::Push, merge).await;
     merged.map_err(|_| CloseReason::Panic)
 }
 
-/// Waits for a turn at a disk of executors, but not if the disk hangs: the store then refuses the
-/// push at once.
-async fn turns(lanes: &Lanes, place: usize, stalls: impl Fn() -> bool) -> Turns {
+/// Waits for a turn at a disk of executors: true. Not if the disk hangs: then the turn is at none,
+/// and the store refuses the push at once.
+async fn turns(lanes: &Lanes, place: usize, hangs: impl Fn() -> bool) -> (Turns, bool) {
     // It ends before this waits for others: a turn goes to the next one in its line, also if that
     // one is not asked any more.
     {
@@ -111,15 +146,15 @@ async fn turns(lanes: &Lanes, place: usize, stalls: impl Fn() -> bool) -> Turns 
         let mut longest = Duration::ZERO;
         loop {
             if let Ok(turns) = timeout(longest, &mut turns).await {
-                return turns;
+                return (turns, true);
             }
-            if stalls() {
+            if hangs() {
                 break;
             }
             longest = LOOK;
         }
     }
-    lanes.turns_for(Kind::Push, &[]).await
+    (lanes.turns_for(Kind::Push, &[]).await, false)
 }
 
 #[cfg(test)]
@@ -141,11 +176,11 @@ mod tests {
         let (mut pushes, left) = (JoinSet::new(), Arc::new(AtomicUsize::new(0)));
         for _ in 0..2 * all.len() {
             let (lanes, left) = (Arc::clone(&lanes), Arc::clone(&left));
-            let stalls = move || {
+            let hangs = move || {
                 left.fetch_add(1, Relaxed);
                 true
             };
-            pushes.spawn(async move { drop(turns(&lanes, 1, stalls).await) });
+            pushes.spawn(async move { drop(turns(&lanes, 1, hangs).await) });
         }
         while left.load(Relaxed) < pushes.len() {
             tokio::task::yield_now().await;

@@ -12,10 +12,11 @@ use tokio::time::timeout;
 
 use super::blocks::remove_blocks;
 use super::{Reader, answer_frame, at_once, carry_out, send};
+use crate::connection::answer_wait::AnswerShare;
 use crate::connection::{CloseReason, Hold, Outbound};
 use crate::handler::{self, Answer, Call, NoRoom};
 use crate::service::lanes::Kind;
-use crate::service::pool::{Pool, Reserved};
+use crate::service::pool::Reserved;
 
 impl Reader {
     pub(super) async fn rpc(&mut self, request_id: i64, body: Bytes) {
@@ -141,15 +142,17 @@ async fn answer_memory(
 async fn answer_room(
     call: &Call,
     app: Option<AppId>,
-    share: &Pool,
+    share: &AnswerShare,
     bytes: u64,
 ) -> Option<Vec<Reserved>> {
     let layouts = &call.service.layouts;
     let reserved = async {
-        match &app {
-            Some(app) => layouts.reserve(app, share, bytes).await,
-            None => layouts.reserve_for_unknown(share, bytes).await,
-        }
+        let mut reserved = match &app {
+            Some(app) => layouts.reserve(app, &share.wanted, bytes).await,
+            None => layouts.reserve_for_unknown(&share.wanted, bytes).await,
+        };
+        reserved.extend(share.count(bytes));
+        reserved
     };
     let ended = call.streams.room().ended();
     tokio::select! {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bytes::{Buf, BufMut, Bytes};
 use tokio::select;
 
-use super::push;
+use super::push::{self, Waiting};
 use super::{READ_BYTES, Reader, answer_frame, at_once, is_passing, send};
 use crate::connection::pace::Pace;
 use crate::connection::socket::Socket;
@@ -63,18 +63,24 @@ impl Reader {
                 Err(codes) => before = Some(codes),
             }
         }
-        // Before this has memory that pushes to other disks need.
-        let room = push::room(&self.call, &upload, body_bytes);
-        let room = self.socket.wait(room).await?;
         let bytes = (memory_bytes(length) + meta_bytes) as u64;
+        // Before this has memory that pushes to other disks need.
+        let room = push::room(&self.call, &upload, bytes);
+        let room = match self.socket.wait(room).await? {
+            Ok(room) => room,
+            Err(answer) => {
+                drop(upload);
+                return self.refuse_late(request_id, answer, body_bytes, hold).await;
+            }
+        };
         let Some((incoming, reply)) = self.upload_room(&upload, bytes).await else {
             let answer = handler::upload_without_room(&self.call, &upload);
-            drop((upload, std::mem::take(&mut hold.memory)));
-            self.frame = Some(hold);
-            return self.refuse(request_id, answer, body_bytes).await;
+            drop((upload, room));
+            return self.refuse_late(request_id, answer, body_bytes, hold).await;
         };
+        let (room, hurry_of_disk) = room.unzip();
         hold.memory = incoming.reserved;
-        self.pace = Some(Pace::begin(incoming.hurry));
+        self.pace = Some(Pace::begin_with_part(incoming.hurry, hurry_of_disk));
         let body = self.body(length).await?;
         self.pace = None;
         let tried = before.map_or_else(
@@ -89,17 +95,34 @@ impl Reader {
             }
             Err(codes) => codes,
         };
+        let waiting = Waiting {
+            upload,
+            body,
+            before,
+            room,
+        };
+        self.merge_later(request_id, waiting, reply, stopwatch, hold);
+        Ok(())
+    }
+
+    /// Merges an upload on a thread that may wait.
+    fn merge_later(
+        &self,
+        request_id: i64,
+        waiting: Waiting,
+        reply: Option<Reserved>,
+        stopwatch: Stopwatch,
+        mut hold: Hold,
+    ) {
         let (call, outbound) = (self.call.clone(), self.outbound.clone());
         tokio::spawn(async move {
             let service = Arc::clone(&call.service);
-            let answer = push::push(call, upload, body, before).await;
-            drop(room);
+            let answer = push::push(call, waiting).await;
             service.metrics.push_seconds.observe(stopwatch.seconds());
             hold.memory = Vec::from_iter(reply);
             let answer = answer.and_then(|answer| answer_frame(request_id, answer));
             send(&outbound, answer, hold);
         });
-        Ok(())
     }
 
     /// Waits for the memory of an upload, after that of a long answer. A long list of segments has
@@ -134,6 +157,20 @@ impl Reader {
             }
             pace.begin_again();
         }
+    }
+
+    /// Refuses an upload that has begun. Its list of segments was dropped: the bytes may come
+    /// slowly.
+    async fn refuse_late(
+        &mut self,
+        request_id: i64,
+        answer: Answer,
+        body_bytes: u64,
+        mut hold: Hold,
+    ) -> Result<(), CloseReason> {
+        hold.memory.clear();
+        self.frame = Some(hold);
+        self.refuse(request_id, answer, body_bytes).await
     }
 
     /// Answers an upload that is not merged, when its bytes have come.

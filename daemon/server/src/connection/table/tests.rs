@@ -8,8 +8,8 @@ use bytes::BufMut;
 use lodestone_store::Part;
 use tokio::time::{Interval, advance, interval};
 
+use super::super::answer_wait::AnswerWait;
 use super::super::socket::readable;
-use super::super::writer::writable_in_time;
 use super::*;
 
 /// The socket of a client that moves so many bytes now and then.
@@ -93,8 +93,9 @@ async fn enters_in_time(table: &Arc<ConnectionTable>, number: u64) -> Option<Pla
 
 /// Sends an answer without end.
 async fn send(socket: &Watched) {
+    let mut answer_wait = AnswerWait::without_others();
     loop {
-        writable_in_time(socket).await.unwrap();
+        answer_wait.writable(socket).await.unwrap();
         socket.try_write(&[]).unwrap();
     }
 }
