@@ -59,7 +59,7 @@ impl Partition {
             // write.
             self.check_disk(resources, wait)?;
         }
-        let may_stay = !self.must_leave(resources, inner, bytes);
+        let may_stay = !self.must_leave(resources, wait, inner, bytes);
         if may_stay && self.grow_tail(resources, inner, bytes) {
             self.index(inner, segment);
         } else if wait == Wait::Never && !planted::is(Bug::WaitIgnored) {
@@ -144,7 +144,13 @@ impl Partition {
     }
 
     /// Returns true if the segment goes to disk at once.
-    fn must_leave(&self, resources: &Resources, inner: &Inner, bytes: &[u8]) -> bool {
+    fn must_leave(
+        &self,
+        resources: &Resources,
+        wait: Wait,
+        inner: &mut Inner,
+        bytes: &[u8],
+    ) -> bool {
         if self.has_its_share_of_room() {
             return true;
         }
@@ -156,8 +162,16 @@ impl Partition {
                     && !inner.tail.is_long(&resources.pages)
                     && is_crowded(&resources.budget, inner)
             }
-            // Executors read the file: all of it must be on disk when finalize is answered.
-            Home::Spark { .. } => inner.tail.len() + bytes.len() >= SPARK_WRITE_BYTES,
+            // Executors read the file: all of it must be on disk when finalize is answered. One
+            // block goes to a thread to write the tail; others come behind it meanwhile.
+            Home::Spark { .. } => {
+                let (length, waits) = (inner.tail.len() + bytes.len(), wait != Wait::Never);
+                let is_due = std::mem::replace(&mut inner.is_due, length >= SPARK_WRITE_BYTES);
+                match is_due && !waits {
+                    true => length >= 2 * SPARK_WRITE_BYTES,
+                    false => length >= SPARK_WRITE_BYTES,
+                }
+            }
         }
     }
 

@@ -71,6 +71,8 @@ pub(super) struct Inner {
     /// Where those are.
     pub(super) extents: Extents,
     pub(super) tail: Tail,
+    /// A block of Spark's own push is on its way to a thread that writes the tail.
+    pub(super) is_due: bool,
     /// Its own file, once there is one.
     pub(super) own: Option<OwnFile>,
     pub(super) failed_writes: u32,
@@ -124,6 +126,7 @@ impl Partition {
             extents: Extents::default(),
             tail: Tail::default(),
             own: None,
+            is_due: false,
             failed_writes: 0,
             read_bytes: 0,
         };

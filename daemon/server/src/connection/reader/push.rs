@@ -114,11 +114,10 @@ pub(super) async fn push(call: Call, waiting: Waiting) -> Result<Answer, CloseRe
         if let Some(answer) = look(&call, &upload, &places).await? {
             return Ok(answer);
         }
-    }
-    // Memory may take it: after a look, or after a moment in which another push was merged.
-    let now = call.without_waiting();
-    if let Ok(answer) = at_once(|| handler::upload_now(&now, &upload, &body))? {
-        return Ok(answer);
+        let now = call.without_waiting();
+        if let Ok(answer) = at_once(|| handler::upload_now(&now, &upload, &body))? {
+            return Ok(answer);
+        }
     }
     let small = || service.blocks_at(places.write).try_small(bytes);
     let Some(_memory) = room.or_else(small) else {
