@@ -33,13 +33,14 @@ pub(super) struct AnswerWait {
 }
 
 impl AnswerShare {
-    /// A share that counts in a pool of a connection.
+    /// The share that a pool of the connection is.
     pub(super) fn new(wanted: Pool) -> Self {
         let held = wanted.share(1);
         Self { wanted, held }
     }
 
-    /// Counts memory that the connection has got. Its share has room for it.
+    /// Counts memory that the connection has got. It is given back before that of the share, which
+    /// so has room for it.
     pub(super) fn count(&self, bytes: u64) -> Option<Reserved> {
         self.held.try_reserve(bytes)
     }

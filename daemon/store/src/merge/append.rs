@@ -163,13 +163,15 @@ impl Partition {
                     && is_crowded(&resources.budget, inner)
             }
             // Executors read the file: all of it must be on disk when finalize is answered. One
-            // block goes to a thread to write the tail; others come behind it meanwhile.
+            // block goes to a thread to write the tail; others come behind it meanwhile. If it does
+            // not arrive there, the next one goes when the tail is twice as long.
             Home::Spark { .. } => {
-                let (length, waits) = (inner.tail.len() + bytes.len(), wait != Wait::Never);
-                let is_due = std::mem::replace(&mut inner.is_due, length >= SPARK_WRITE_BYTES);
-                match is_due && !waits {
+                let length = inner.tail.len() + bytes.len();
+                let is_full = length >= SPARK_WRITE_BYTES;
+                let was_due = std::mem::replace(&mut inner.is_due, is_full && wait == Wait::Never);
+                match was_due && inner.is_due {
                     true => length >= 2 * SPARK_WRITE_BYTES,
-                    false => length >= SPARK_WRITE_BYTES,
+                    false => is_full,
                 }
             }
         }

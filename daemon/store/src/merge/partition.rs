@@ -71,7 +71,7 @@ pub(super) struct Inner {
     /// Where those are.
     pub(super) extents: Extents,
     pub(super) tail: Tail,
-    /// A block of Spark's own push is on its way to a thread that writes the tail.
+    /// A block of Spark's own push was sent to a thread, to write the tail.
     pub(super) is_due: bool,
     /// Its own file, once there is one.
     pub(super) own: Option<OwnFile>,

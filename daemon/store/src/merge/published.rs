@@ -36,7 +36,7 @@ pub(crate) fn publish(
     if !partition.freeze(lock_waits)? {
         return written;
     }
-    // A block may have arrived between the two.
+    // If the first write was refused for a moment.
     partition.write_out(resources, lock_waits)?;
     let (index, meta) = partition.view_in_line(lock_waits, |view| describe(view.segments))??;
     let (index_path, meta_path) = paths(dirs, key, reduce);

@@ -24,8 +24,9 @@ const SHORT_WAIT: Duration = Duration::from_millis(100);
 /// How long a caller waits in vain after a long wait, for all locks together.
 const SHORT_WAITS: Duration = Duration::from_secs(1);
 
-/// So many threads of the process may wait for longer, for all locks together. A write holds the
-/// locks of up to some hundred partitions, also while its disk hangs.
+/// So many threads of the process may wait for longer, for all locks together, beside those of one
+/// disk ([`Wait::AtItsDisk`]) and finalizes ([`LockWaits`]). A write holds the locks of up to some
+/// hundred partitions, also while its disk hangs.
 const LONG_WAITS_MAX: usize = 16;
 static LONG_WAITS: AtomicUsize = AtomicUsize::new(0);
 

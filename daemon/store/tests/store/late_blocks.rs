@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Blocks of Spark's own push that come when their shuffle is finalized: Spark stops pushing when
-//! one is too late, and for no other reason.
+//! one is too late, and goes on when one is refused.
 
 use std::path::Path;
 use std::sync::mpsc;

@@ -23,7 +23,7 @@ pub(crate) fn world() -> World {
     with_executor(World::new())
 }
 
-fn with_executor(world: World) -> World {
+pub(crate) fn with_executor(world: World) -> World {
     LOCAL_DIRS
         .iter()
         .for_each(|dir| world.fs.add_dir(Path::new(dir)));

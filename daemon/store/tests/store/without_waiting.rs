@@ -110,3 +110,38 @@ fn blocks_of_sparks_own_push_that_need_a_disk_are_not_taken_without_waiting() {
     assert_eq!(world.fs.writes(), writes, "it wrote to the disk");
     assert_eq!(push_if(Wait::Never, 1), Ok(Code::Duplicate));
 }
+
+#[test]
+fn blocks_come_behind_the_one_that_goes_to_the_disk_until_they_are_as_many_as_it_writes() {
+    const AT_ONCE: u32 = 256 * 1024 / 1000;
+    let world = crate::spark::with_executor(World::with(1, 64 * MIB));
+    let push_if = |wait, at: u32| {
+        let (map, reduce) = (MapIndex(at), ReduceId(0));
+        let block = vec![at as u8; 1000];
+        let merged = world.store.push_block_if(wait, &key(), map, reduce, &block);
+        merged.map_err(|refusal| refusal.code)
+    };
+    assert_eq!(push_if(Wait::InTime, 0), Ok(Code::Ok));
+    let mut next = 1;
+    // The first one that is not taken.
+    let mut fill = || {
+        while push_if(Wait::Never, next) == Ok(Code::Ok) {
+            next += 1;
+        }
+        next += 1;
+        next - 1
+    };
+    let [first, second] = [fill(), fill()];
+    assert_eq!((first, second), (AT_ONCE, 2 * AT_ONCE + 1));
+    let writes = world.fs.writes();
+    assert_eq!(push_if(Wait::AtItsDisk, first), Ok(Code::Ok));
+    assert!(world.fs.writes() > writes, "it writes what is there");
+    assert_eq!(push_if(Wait::AtItsDisk, second), Ok(Code::Ok));
+    let third = fill();
+    assert_eq!(
+        third,
+        second + AT_ONCE,
+        "those that come later wait for no other one"
+    );
+    world.store.merge_statuses(&key(), usize::MAX).unwrap();
+}

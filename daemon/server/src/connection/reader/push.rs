@@ -50,7 +50,11 @@ pub(super) async fn room(
             return Ok(Ok(Some((memory, hurry))));
         }
     }
-    Ok(Err(handler::upload_to_a_disk_that_hangs(call, upload)))
+    // If the shuffle has ended meanwhile, the block is too late.
+    Ok(match places_of(call, upload)? {
+        Some(_) => Err(handler::upload_to_a_disk_that_hangs(call, upload)),
+        None => Ok(None),
+    })
 }
 
 /// Looks for what an earlier daemon left of a partition, if this is its first block. An answer

@@ -147,12 +147,11 @@ async fn answer_room(
 ) -> Option<Vec<Reserved>> {
     let layouts = &call.service.layouts;
     let reserved = async {
-        let mut reserved = match &app {
+        let reserved = match &app {
             Some(app) => layouts.reserve(app, &share.wanted, bytes).await,
             None => layouts.reserve_for_unknown(&share.wanted, bytes).await,
         };
-        reserved.extend(share.count(bytes));
-        reserved
+        share.count(bytes).into_iter().chain(reserved).collect()
     };
     let ended = call.streams.room().ended();
     tokio::select! {
