@@ -137,11 +137,11 @@ class LargeConnection(Connection):
             await self._read_slot(self._requests % self._taken, LARGE_BODY)
 
 
-def prepared(address: tuple[str, int], connections: int) -> wire.Shuffle:
-    """Registers the shuffle of all honest clients; each partition of small ones has a segment."""
+def prepared(address: tuple[str, int], application: str, partitions: int) -> wire.Shuffle:
+    """Registers the shuffle of honest clients; each of the first partitions has a segment."""
     peer = wire.Peer(address)
-    shuffle = wire.Shuffle("honest", peer.incarnation())
-    answer = peer.ask(shuffle.register(MAPS, PARTITIONS + connections))
+    shuffle = wire.Shuffle(application, peer.incarnation())
+    answer = peer.ask(shuffle.register(MAPS, partitions))
     assert answer[0] == wire.DONE, answer
     meta = shuffle.batch(0, list(range(PARTITIONS)), len(BODY), CRC)
     answer = peer.ask(meta, BODY * PARTITIONS)
@@ -152,11 +152,16 @@ def prepared(address: tuple[str, int], connections: int) -> wire.Shuffle:
 
 async def run(address: tuple[str, int], connections: int) -> None:
     ended: list = []
-    shuffle = prepared(address, connections)
-    kinds = [
-        Connection if number % LARGE_EACH else LargeConnection for number in range(connections)
-    ]
-    clients = [kind(address, shuffle, number, ended) for number, kind in enumerate(kinds)]
+    # Large outputs are those of another application: whatever the disks do, they leave memory to
+    # this one.
+    kinds = {
+        Connection: prepared(address, "honest", PARTITIONS),
+        LargeConnection: prepared(address, "honest-large", PARTITIONS + connections),
+    }
+    clients = []
+    for number in range(connections):
+        kind = Connection if number % LARGE_EACH else LargeConnection
+        clients.append(kind(address, kinds[kind], number, ended))
     tasks = [asyncio.create_task(client.run(connections)) for client in clients]
     closed = asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)
     while not closed.done():
