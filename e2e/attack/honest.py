@@ -152,8 +152,8 @@ def prepared(address: tuple[str, int], application: str, partitions: int) -> wir
 
 async def run(address: tuple[str, int], connections: int) -> None:
     ended: list = []
-    # Large outputs are those of another application: whatever the disks do, they leave memory to
-    # this one.
+    # Large outputs belong to another application. When the disks are full, its share leaves memory
+    # to the first one.
     kinds = {
         Connection: prepared(address, "honest", PARTITIONS),
         LargeConnection: prepared(address, "honest-large", PARTITIONS + connections),

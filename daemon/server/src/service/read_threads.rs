@@ -127,7 +127,7 @@ impl Debug for State {
 mod tests {
     use std::sync::mpsc;
 
-    use tokio::task::JoinSet;
+    use tokio::task::{JoinHandle, JoinSet};
 
     use super::*;
     use crate::service::clock;
@@ -137,26 +137,20 @@ mod tests {
     #[tokio::test]
     async fn a_read_that_hangs_holds_up_no_other_read_from_its_disk() {
         let threads = Arc::new(ReadThreads::default());
-        let (release, began, hang) = blocked(|| true);
-        let of_disk = Arc::clone(&threads);
-        let hanging = tokio::spawn(async move { of_disk.carry_out(hang).await.is_ok() });
-        began.await.unwrap();
+        let (release, hanging) = begun(&threads, || ()).await;
         for round in 0..3 {
             let others = timeout(LONGEST, threads.carry_out(move || round));
             let done = others.await.map(|done| done.is_ok_and(|at| at == round));
             assert_eq!(done.ok(), Some(true), "round {round}");
         }
         release.send(()).unwrap();
-        assert!(hanging.await.unwrap());
+        assert!(hanging.await.unwrap().is_ok());
     }
 
     #[tokio::test]
     async fn a_host_that_wakes_no_threads_gets_no_more_of_them_than_work_waits() {
         let threads = Arc::new(ReadThreads::default());
-        let (release, began, hang) = blocked(|| true);
-        let of_disk = Arc::clone(&threads);
-        let hanging = tokio::spawn(async move { of_disk.carry_out(hang).await.is_ok() });
-        began.await.unwrap();
+        let (release, hanging) = begun(&threads, || ()).await;
         threads.state().waiting.push_back(Box::new(|| ()));
         threads.state().beginning = 1;
         for _ in 0..10 {
@@ -165,17 +159,14 @@ mod tests {
         assert_eq!(threads.state().threads, 1, "others were woken");
         threads.state().beginning = 0;
         release.send(()).unwrap();
-        assert!(hanging.await.unwrap());
+        assert!(hanging.await.unwrap().is_ok());
     }
 
-    /// Work that waits for a message when it has begun.
-    fn blocked<T: Send + 'static>(
+    /// Begins work that waits for a message before it ends.
+    async fn begun<T: Send + 'static>(
+        threads: &Arc<ReadThreads>,
         end: impl FnOnce() -> T + Send + 'static,
-    ) -> (
-        mpsc::Sender<()>,
-        oneshot::Receiver<()>,
-        impl FnOnce() -> T + Send,
-    ) {
+    ) -> (mpsc::Sender<()>, JoinHandle<Result<T, Panicked>>) {
         let (go_on, waits) = mpsc::channel::<()>();
         let (begun, began) = oneshot::channel();
         let work = move || {
@@ -183,41 +174,39 @@ mod tests {
             waits.recv().ok();
             end()
         };
-        (go_on, began, work)
+        let of_disk = Arc::clone(threads);
+        let working = tokio::spawn(async move { of_disk.carry_out(work).await });
+        began.await.unwrap();
+        (go_on, working)
     }
 
     /// The time stands still as long as a thread is at work.
     #[tokio::test(start_paused = true)]
     async fn chunks_that_are_asked_for_together_wake_no_thread_for_each() {
         let threads = Arc::new(ReadThreads::default());
-        let (go_on, began, first) = blocked(|| ());
-        let mut all = JoinSet::new();
-        let of_disk = Arc::clone(&threads);
-        all.spawn(async move { of_disk.carry_out(first).await.is_ok() });
-        began.await.unwrap();
+        let (go_on, first) = begun(&threads, || ()).await;
+        let mut others = JoinSet::new();
         for _ in 0..WAITING {
             let of_disk = Arc::clone(&threads);
-            all.spawn(async move { of_disk.carry_out(|| ()).await.is_ok() });
+            others.spawn(async move { of_disk.carry_out(|| ()).await.is_ok() });
         }
         tokio::task::yield_now().await;
         assert_eq!(threads.state().threads, 1, "another one was woken");
         go_on.send(()).unwrap();
-        assert_eq!(all.join_all().await, [true; 1 + WAITING]);
+        assert!(first.await.unwrap().is_ok());
+        assert_eq!(others.join_all().await, [true; WAITING]);
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_bug_in_one_read_does_not_hold_up_those_behind_it() {
         let threads = Arc::new(ReadThreads::default());
-        let (go_on, began, first) = blocked(|| panic!("a bug"));
-        let of_disk = Arc::clone(&threads);
-        let ended = tokio::spawn(async move { of_disk.carry_out::<()>(first).await.is_err() });
-        began.await.unwrap();
+        let (go_on, ended) = begun::<()>(&threads, || panic!("a bug")).await;
         let of_disk = Arc::clone(&threads);
         let behind = tokio::spawn(async move { of_disk.carry_out(|| ()).await.is_ok() });
         tokio::task::yield_now().await;
         let before = clock::now();
         go_on.send(()).unwrap();
-        assert!(ended.await.unwrap() && behind.await.unwrap());
+        assert!(ended.await.unwrap().is_err() && behind.await.unwrap());
         assert_eq!(clock::now() - before, Duration::ZERO, "it waited");
     }
 }

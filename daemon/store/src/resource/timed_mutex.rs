@@ -24,9 +24,9 @@ const SHORT_WAIT: Duration = Duration::from_millis(100);
 /// How long a caller waits in vain after a long wait, for all locks together.
 const SHORT_WAITS: Duration = Duration::from_secs(1);
 
-/// So many threads of the process may wait for longer, for all locks together, beside those of one
-/// disk ([`Wait::AtItsDisk`]) and finalizes ([`LockWaits`]). A write holds the locks of up to some
-/// hundred partitions, also while its disk hangs.
+/// So many threads of the process may wait for longer, for all locks together. Threads of a disk
+/// ([`Wait::AtItsDisk`]) and finalizes ([`LockWaits`]) are not counted. A write holds the locks of
+/// up to some hundred partitions, also while its disk hangs.
 const LONG_WAITS_MAX: usize = 16;
 static LONG_WAITS: AtomicUsize = AtomicUsize::new(0);
 
@@ -90,34 +90,27 @@ impl<T> TimedMutex<T> {
     /// Returns OVERLOADED if other threads hold the lock for too long: the caller may retry.
     /// Returns INTERNAL if the value may be half changed.
     pub(crate) fn lock(&self) -> Result<TimedGuard<'_, T>, Code> {
-        self.lock_as(false)
-    }
-
-    /// Locks like `lock`. One of few threads may wait for long, however many others do.
-    fn lock_as(&self, is_one_of_few: bool) -> Result<TimedGuard<'_, T>, Code> {
-        let value = match self.value.try_lock() {
-            Some(value) => value,
-            None if self.is_stuck.load(Relaxed) => return Err(Code::Overloaded),
-            None => self.lock_in_time(is_one_of_few)?,
-        };
-        self.unless_spoiled(value)
+        self.lock_if(Wait::InTime)
     }
 
     /// Locks like `lock` if the caller may wait. Otherwise returns OVERLOADED if the lock is not
     /// free.
     pub(crate) fn lock_if(&self, wait: Wait) -> Result<TimedGuard<'_, T>, Code> {
-        match wait {
-            Wait::InTime => self.lock(),
-            Wait::AtItsDisk => self.lock_as(true),
-            Wait::Never => self.unless_spoiled(self.value.try_lock().ok_or(Code::Overloaded)?),
-        }
+        let value = match self.value.try_lock() {
+            Some(value) => value,
+            None if wait == Wait::Never || self.is_stuck.load(Relaxed) => {
+                return Err(Code::Overloaded);
+            }
+            None => self.lock_in_time(wait)?,
+        };
+        self.unless_spoiled(value)
     }
 
-    fn lock_in_time(&self, is_one_of_few: bool) -> Result<MutexGuard<'_, T>, Code> {
+    fn lock_in_time(&self, wait: Wait) -> Result<MutexGuard<'_, T>, Code> {
         if let Some(value) = self.value.try_lock_for(SHORT_WAIT) {
             return Ok(value);
         }
-        let _wait = match is_one_of_few {
+        let _wait = match wait == Wait::AtItsDisk {
             true => None,
             false => Some(LongWait::begin().ok_or(Code::Overloaded)?),
         };

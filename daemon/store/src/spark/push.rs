@@ -79,15 +79,9 @@ impl Store {
             Err(refusal) => return answer(refusal),
             Ok(generation) => generation,
         };
-        if !generation.is_open() {
-            return Ok(Code::TooLate);
-        }
-        if generation.has_opened(reduce) {
-            return Ok(Code::Ok);
-        }
-        let was_finalized = was_finalized(&generation.home, &self.resources, reduce);
+        let is_too_late = is_too_late(&generation, &self.resources, reduce);
         let refuse = |code: Code| code.because(format!("partition {reduce} of {key}: {code}"));
-        if was_finalized.map_err(refuse)? {
+        if is_too_late.map_err(refuse)? {
             return Ok(Code::TooLate);
         }
         match generation.open_partitions(std::iter::once(reduce)) {
@@ -134,9 +128,6 @@ impl Store {
             Err(refusal) => return answer(refusal),
             Ok(generation) => generation,
         };
-        if !generation.is_open() {
-            return Ok(Code::TooLate);
-        }
         let Ok(length) = u32::try_from(body.len()) else {
             return Err(Code::TooLarge.because(format!("a block of {} bytes", body.len())));
         };
@@ -147,9 +138,8 @@ impl Store {
             )
         };
         let not_merged = |code: Code| code.because(format!("{} was not merged: {code}", name()));
-        let is_new = wait != Wait::Never && !generation.has_opened(reduce);
-        let was_finalized = || was_finalized(&generation.home, &self.resources, reduce);
-        if is_new && was_finalized().map_err(not_merged)? {
+        let is_too_late = || is_too_late(&generation, &self.resources, reduce);
+        if wait != Wait::Never && is_too_late().map_err(not_merged)? {
             return Ok(Code::TooLate);
         }
         let opened = generation.open_partitions(std::iter::once(reduce));
@@ -188,12 +178,23 @@ impl Store {
     }
 }
 
-/// Returns true if an earlier daemon finalized the partition. Executors read its files themselves:
-/// no write may change them. An error if the disk has too much to do, or hangs.
-fn was_finalized(home: &Home, resources: &Resources, reduce: ReduceId) -> Result<bool, Code> {
-    let Home::Spark { dirs, key } = home else {
+/// Returns true if a first block of the partition comes too late: its shuffle is finalized, or an
+/// earlier daemon finalized the partition. Executors read its files themselves: no write may change
+/// them. An error if the disk has too much to do, or hangs.
+fn is_too_late(
+    generation: &Generation,
+    resources: &Resources,
+    reduce: ReduceId,
+) -> Result<bool, Code> {
+    let Home::Spark { dirs, key } = generation.home.as_ref() else {
         return Ok(false);
     };
+    if generation.has_opened(reduce) {
+        return Ok(false);
+    }
+    if !generation.is_open() {
+        return Ok(true);
+    }
     let index = dirs.merged(key, reduce, MergedFile::Index);
     let turn = resources.turn_to_look(&index);
     let _turn = turn.map_err(|error| code_of(&error))?;

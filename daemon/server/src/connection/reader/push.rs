@@ -24,10 +24,10 @@ use crate::service::pool::Reserved;
 /// How often a block that waits looks whether its disk hangs.
 const LOOK: Duration = Duration::from_millis(500);
 
-/// Waits for memory of the large blocks for the disk of a push, after the look for the first block
-/// of a partition. Its connection reads nothing meanwhile. Small blocks do not wait for it: a
-/// thousand connections bring many at a time, and would take twice the processor time. Others may
-/// wait for the memory. An answer refuses the push.
+/// Looks for the first block of a partition, and waits for memory of the large blocks for its disk.
+/// The connection reads nothing until then. Small blocks do not wait for such memory: a thousand
+/// connections bring many at a time, and would take twice the processor time. Others may wait for
+/// the memory. An answer refuses the push.
 pub(super) async fn room(
     call: &Call,
     upload: &Upload,

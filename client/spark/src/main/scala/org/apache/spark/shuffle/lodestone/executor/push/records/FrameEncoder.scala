@@ -13,8 +13,7 @@ import org.apache.spark.util.Utils
 
 /**
  * Encodes serialized records to blocks as Spark's readers expect them. One encoder makes all blocks
- * of a map task. It encodes a block in pieces. Each piece costs a call of the stream, so the
- * default size is large.
+ * of a map task. It gives a block to the stream in pieces. Large pieces need few calls.
  */
 private[push] abstract class FrameEncoder(pieceBytes: Int = 32 * 1024) extends RecordSink {
   private val piece = new Array[Byte](pieceBytes)
