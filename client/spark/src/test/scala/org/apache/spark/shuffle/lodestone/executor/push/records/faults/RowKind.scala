@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 package org.apache.spark.shuffle.lodestone.executor.push.records.faults
 
+import java.util.Arrays
+
 import com.esotericsoftware.kryo.Kryo
-import org.junit.jupiter.api.Assertions.{assertArrayEquals, assertEquals, assertFalse, assertTrue}
+import org.junit.jupiter.api.Assertions.{assertArrayEquals, assertEquals, assertFalse}
+import org.junit.jupiter.api.Assertions.{assertTrue, fail}
 
 import org.apache.spark._
 import org.apache.spark.serializer.{JavaSerializer, KryoRegistrator, KryoSerializer, Serializer}
@@ -20,8 +23,10 @@ private[push] abstract class RowKind(val name: String) {
   /** Checks that a partition has these rows in their order. */
   def check(rows: Iterator[Array[Byte]], read: Iterator[(Any, Any)], story: String): Unit = {
     rows.zipWithIndex.foreach { case (bytes, i) =>
-      assertTrue(read.hasNext, s"rows are missing from the ${i}th on, $story")
-      assertArrayEquals(bytes, bytesIn(read.next()._2), s"row $i, $story")
+      if (!read.hasNext) fail(s"rows are missing from the ${i}th on, $story")
+      val found = bytesIn(read.next()._2)
+      // JUnit compares byte by byte, and would have the text for each row.
+      if (!Arrays.equals(bytes, found)) assertArrayEquals(bytes, found, s"row $i, $story")
     }
     assertFalse(read.hasNext, s"there are more rows, $story")
   }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 package org.apache.spark.shuffle.lodestone.executor.push.records.faults
 
+import java.util.SplittableRandom
+
 import scala.util.Random
 import scala.util.hashing.byteswap64
 
@@ -28,9 +30,9 @@ private[push] final class WriterCase(val seed: Long) {
     else random.nextInt(4000)
 
   /** The partition and length of each row: a few partitions have most rows, or all as many. */
-  val rows: Seq[(Int, Int)] = {
+  val rows: Vector[(Int, Int)] = {
     val few = if (oneIn(3)) math.max(1, partitions / 50) else partitions
-    Seq.fill(count) {
+    Vector.fill(count) {
       val partition = if (oneIn(10)) random.nextInt(partitions) else random.nextInt(few)
       (partition, random.nextInt(most / 8 + 1) * 8)
     }
@@ -92,7 +94,7 @@ private[push] final class WriterCase(val seed: Long) {
   /** The bytes of a row. */
   def bytesOf(row: Int): Array[Byte] = {
     val bytes = new Array[Byte](rows(row)._2)
-    val content = new Random(seed * 31 + row)
+    val content = new SplittableRandom(seed * 31 + row)
     // Half of each row is zeros, so that codecs can compress it.
     if (bytes.length <= (64 << 10)) {
       val half = new Array[Byte](bytes.length / 2)

@@ -30,7 +30,7 @@ private[push] abstract class WriterHunt {
   private val cases =
     if (base.isDefined) 1 else Integer.getInteger("lodestone.writer.cases", usualCases).intValue
 
-  /** With this number all cases take a quarter of a minute. */
+  /** With this number all cases take less than half a minute on an idle machine. */
   protected def usualCases: Int
 
   protected def codecs: Seq[(String, Seq[(String, String)])] = Seq(
