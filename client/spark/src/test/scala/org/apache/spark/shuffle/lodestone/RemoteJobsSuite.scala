@@ -5,6 +5,7 @@ import java.io.File
 import java.lang.ref.Reference
 import java.nio.ByteBuffer
 import java.nio.file.{Files, Path}
+import java.util.SplittableRandom
 import java.util.concurrent.{LinkedBlockingQueue, TimeUnit}
 import java.util.concurrent.atomic.{AtomicInteger, LongAdder}
 
@@ -166,11 +167,11 @@ final class RemoteJobsSuite {
   private def withLargeRecords(bytes: Int)(spark: SparkContext): Seq[(Int, Int)] = {
     val rows = spark.parallelize(0 until 4, 4).flatMap { seed =>
       val large = new Array[Byte](bytes)
-      new scala.util.Random(seed).nextBytes(large)
+      new SplittableRandom(seed.toLong).nextBytes(large)
       Iterator((seed, large)) ++ Iterator.tabulate(1000)(n => (n, Array(n.toByte)))
     }
     new ShuffledRDD[Int, Array[Byte], Array[Byte]](rows, new HashPartitioner(8))
-      .map { case (key, value) => (key, java.util.Arrays.hashCode(value)) }
+      .map { case (key, value) => (key, Crc32c.of(ByteBuffer.wrap(value))) }
       .collect().sorted.toSeq
   }
 
