@@ -142,8 +142,8 @@ soak-threads: tools
 
 soak-writers: tools daemon
 	$(SAY) "map tasks: disks, memory, network and neighbours that fail"
-	@while $(MVN) -f client/pom.xml -pl spark-4 test -Dtest='*WriterFaultsSuite' -Dlodestone.writer.cases=1000 \
-	  -Dsurefire.failIfNoSpecifiedTests=false; do :; done; exit 1
+	@soak() { $(MVN) -f client/pom.xml -pl $$1 test -Dtest='*WriterFaultsSuite' -Dlodestone.writer.cases=1000 \
+	  -Dsurefire.failIfNoSpecifiedTests=false; }; while soak spark-4 && soak spark-3.5; do :; done; exit 1
 
 planted: tools daemon ## plants bugs in writers and readers, one after the other: each must be found by its suite
 	$(SAY) "planted bugs"
