@@ -104,6 +104,7 @@ fn start() -> Daemon {
         memory_bytes: split.store_bytes,
         quota_percent: 75,
         tail_part_bytes: TAIL_PART_BYTES,
+        hanging_bytes: split.hanging_bytes(),
         reserve: Reserve::Bytes(0),
         executor_roots: Vec::new(),
     };

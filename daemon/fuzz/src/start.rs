@@ -103,6 +103,7 @@ fn open(fs: &FakeFs, seed: u64) -> Arc<Store> {
         memory_bytes: MEMORY_BYTES,
         quota_percent: 75,
         tail_part_bytes: TAIL_PART_BYTES,
+        hanging_bytes: u64::MAX,
         reserve: Reserve::Bytes(0),
         executor_roots: vec![PathBuf::from(EXECUTOR_ROOT)],
     };

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use crate::fs::Fs;
 use crate::handover::{TakenOver, forget};
 use crate::index::kind::Kind;
+use crate::resource::bodies::Bodies;
 use crate::resource::budget::Budget;
 use crate::resource::disk::Disks;
 use crate::resource::elsewhere::Elsewhere;
@@ -46,6 +47,9 @@ pub struct StoreConfig {
     /// A part of a tail of this length gets no more segments: [`crate::TAIL_PART_BYTES`], or less
     /// if small partitions are to have many parts.
     pub tail_part_bytes: usize,
+    /// Bytes of pushes that write to one disk at a time, and keep their memory if it hangs. Pushes
+    /// of as many bytes may wait for locks meanwhile.
+    pub hanging_bytes: u64,
     /// The space that stays free on each disk.
     pub reserve: Reserve,
     /// If not empty, the local directories that executors register must be below one of these.
@@ -61,6 +65,7 @@ impl StoreConfig {
             memory_bytes,
             quota_percent: 75,
             tail_part_bytes: TAIL_PART_BYTES,
+            hanging_bytes: u64::MAX,
             reserve: Reserve::Bytes(0),
             executor_roots: Vec::new(),
         }
@@ -107,7 +112,8 @@ impl Store {
             resources: Resources {
                 trash: Trash::new(roots.len()),
                 write_calls: WriteCalls::new(roots.len()),
-                disks: Disks::new(roots, environment.fs.as_ref(), config.reserve),
+                disks: Disks::new(roots, fs, config.reserve, config.hanging_bytes),
+                bodies: Bodies::new(config.hanging_bytes),
                 pages: Pages::new(Arc::clone(&budget), config.tail_part_bytes),
                 foreign_dirs: ForeignDirs::default(),
                 elsewhere: Elsewhere::default(),

@@ -128,10 +128,11 @@ fn raise_file_limit(max_connections: usize) {
     }
 }
 
-fn store_config(config: &Config, memory_bytes: u64) -> StoreConfig {
+fn store_config(config: &Config, split: &MemorySplit) -> StoreConfig {
     StoreConfig {
         dirs: config.dirs.clone(),
-        memory_bytes,
+        memory_bytes: split.store_bytes,
+        hanging_bytes: split.hanging_bytes(),
         quota_percent: config.quota.0,
         tail_part_bytes: TAIL_PART_BYTES,
         reserve: config.reserve.0,
@@ -164,7 +165,7 @@ async fn daemon(config: Config, log: Arc<Log>) -> Result<(), StartError> {
         Memory::Bytes(bytes) => bytes,
         Memory::Auto => memory::LEAST_BYTES,
     });
-    let store_config = store_config(&config, split.store_bytes);
+    let store_config = store_config(&config, &split);
     let mut environment = Environment::os();
     let fs = Arc::new(MeasuredFs::new(environment.fs, &config.dirs));
     environment.fs = Arc::clone(&fs) as Arc<dyn Fs>;

@@ -45,6 +45,10 @@ const REPORT_64THS: u64 = 1;
 const KEPT_PART: u64 = 8;
 const MAX_KEPT_BYTES: u64 = 64 << 20;
 
+/// Pushes that write to one disk may hold this part of the memory for uploads, and so may those
+/// that wait for locks while a disk hangs: together half of what an application may have.
+const HANGING_PART: u64 = 8;
+
 /// Names of blocks that wait for a disk which does not remove them: some hundred thousand.
 const REMOVAL_BYTES: u64 = 16 << 20;
 
@@ -80,6 +84,13 @@ impl MemorySplit {
             list_bytes: of(LIST_64THS),
             report_bytes: of(REPORT_64THS),
         }
+    }
+
+    /// Bytes of pushes that write to one disk at a time: see [`StoreConfig::hanging_bytes`].
+    ///
+    /// [`StoreConfig::hanging_bytes`]: lodestone_store::StoreConfig::hanging_bytes
+    pub fn hanging_bytes(&self) -> u64 {
+        self.upload_bytes / HANGING_PART
     }
 }
 

@@ -59,6 +59,76 @@ pub(crate) fn quickly<T>(what: &str, act: impl FnOnce() -> T) -> T {
     done
 }
 
+/// Pushes of the size of the plugin's batches. The share of an application has room for seven.
+const LARGE_BYTES: usize = 4 * MIB;
+const LARGE_PUSHES: u32 = 20;
+
+/// As above, with half the memory.
+const FILL_OF_256_MIB: u32 = FILL / 2;
+
+/// Pushes that keep their memory: two that write, and two that wait for a lock.
+const LARGE_HANGING: u32 = 4;
+
+/// Far more than a push into memory takes on a busy machine. Those that wait for a disk that hangs
+/// take seconds.
+const P99_LONGEST: Duration = Duration::from_millis(500);
+
+#[test]
+fn large_pushes_to_a_disk_that_hangs_leave_memory_to_those_of_their_application_to_another_disk() {
+    let disks = [(); 2].map(|()| tempfile::tempdir().unwrap());
+    let dirs = disks.each_ref().map(|disk| disk.path().to_str().unwrap());
+    let daemon = Daemon::start(&["--dir", &dirs.join(","), "--memory", "256MiB"]);
+    let mut client = Client::connect(&daemon);
+    let (hanging, well) = (key(&daemon, 1), key(&daemon, 2));
+    client.register_as(Mode::Remote, &hanging, 1000, 2 * PARTITIONS);
+    client.register_as(Mode::Remote, &well, 1000, 2);
+    let start_dir = fs::read_dir(disks[0].path()).unwrap().next().unwrap();
+    let folder = start_dir.unwrap().path().join("app-1-s1-m0-0");
+    hang(&folder, (0..PARTITIONS).map(|n| 2 * n));
+    let block = vec![9; LARGE_BYTES];
+    for map in 0..FILL_OF_256_MIB {
+        let (meta, body) = batch(&hanging, map, 10, &[(2 * map, &block[..MIB])]);
+        assert_eq!(push(&mut client, &meta, &body), [Code::Ok]);
+    }
+    let (answered, answers) = mpsc::channel();
+    for n in 0..LARGE_PUSHES {
+        let (mut pusher, answered) = (Client::connect(&daemon), answered.clone());
+        let map = FILL_OF_256_MIB + n;
+        let (meta, body) = batch(&hanging, map, 10, &[(2 * n, &block)]);
+        // Those that hang end with the daemon.
+        thread::spawn(move || {
+            pusher.socket.set_read_timeout(None).unwrap();
+            pusher.socket.set_write_timeout(None).unwrap();
+            pusher.send_upload(&meta, &body);
+            if pusher.receive().is_some() {
+                // Nobody waits for the last ones.
+                let _ = answered.send(());
+            }
+        });
+    }
+    let refused = LARGE_PUSHES - LARGE_HANGING;
+    for n in 0..refused {
+        let answer = answers.recv_timeout(LONGEST);
+        assert!(answer.is_ok(), "{n} of {refused} were answered in time");
+    }
+
+    let mut times: Vec<_> = (0..200)
+        .map(|map| {
+            let began = Instant::now();
+            let (pushed, body) = batch(&well, map, 10, &[(0, &block[..100_000])]);
+            assert_eq!(push(&mut client, &pushed, &body), [Code::Ok]);
+            began.elapsed()
+        })
+        .collect();
+    times.sort_unstable();
+    let p99 = times[197];
+    assert!(p99 < P99_LONGEST, "{p99:?}");
+    quickly("a push as large", || {
+        let (pushed, body) = batch(&well, 900, 10, &[(0, &block)]);
+        assert_eq!(push(&mut client, &pushed, &body), [Code::Ok]);
+    });
+}
+
 #[test]
 fn a_disk_that_hangs_keeps_nobody_from_hello_health_the_other_disk_and_the_end() {
     let disks = [(); 2].map(|()| tempfile::tempdir().unwrap());

@@ -159,6 +159,7 @@ impl Machine {
             memory_bytes: setup.store_bytes,
             quota_percent: 75,
             tail_part_bytes: 16 << 10,
+            hanging_bytes: setup.upload_bytes / 8,
             reserve: Reserve::Bytes(0),
             executor_roots: Vec::new(),
         };

@@ -138,6 +138,7 @@ impl World {
             memory_bytes: self.memory_bytes,
             quota_percent: 75,
             tail_part_bytes: TAIL_PART_BYTES,
+            hanging_bytes: u64::MAX,
             reserve: Reserve::Bytes(0),
             executor_roots: Vec::new(),
         };

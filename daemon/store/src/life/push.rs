@@ -9,7 +9,7 @@ use lodestone_model::{
 use lodestone_planted::{self as planted, Bug};
 
 use crate::merge::Partition;
-use crate::resource::timed_mutex::Wait;
+use crate::resource::timed_mutex::{Caller, Wait};
 use crate::state::attempt::Attempt;
 use crate::state::generation::Generation;
 use crate::state::store::Store;
@@ -103,12 +103,14 @@ impl Store {
             Err(code) => return vec![code; count],
         };
         let attempts = &generation.attempts;
-        let taken = attempts.change_if(wait, account, &attempt, |attempt| {
+        let body = self.resources.body(batch.body.len() as u64);
+        let caller = Caller { wait, body };
+        let taken = attempts.change_for(&caller, account, &attempt, |attempt| {
             let before = match planted::is(Bug::BatchTakenTwice) {
                 true => 0,
                 false => batch.taken_of(attempt)?,
             };
-            let (codes, more) = self.append_some(wait, batch, partitions, before);
+            let (codes, more) = self.append_some(&caller, batch, partitions, before);
             attempt.take(batch.first_segment, more);
             Ok(codes)
         });
@@ -134,7 +136,7 @@ impl Store {
     /// over. Returns a code for each segment of the batch, and the ledger of what was appended.
     fn append_some(
         &self,
-        wait: Wait,
+        caller: &Caller<'_>,
         batch: &Batch<'_>,
         partitions: &[Arc<Partition>],
         before: usize,
@@ -145,7 +147,7 @@ impl Store {
         for (segment, partition) in batch.segments().zip(partitions).skip(before) {
             let code = match more.segments > 0 && self.now_ms() >= end_ms {
                 true => Code::Overloaded,
-                false => self.append(wait, partition, &segment),
+                false => self.append(caller, partition, &segment),
             };
             if code != Code::Ok {
                 codes.resize(batch.segments.len(), code);
@@ -157,11 +159,16 @@ impl Store {
         (codes, more)
     }
 
-    fn append(&self, wait: Wait, partition: &Partition, segment: &BatchSegment<'_>) -> Code {
+    fn append(
+        &self,
+        caller: &Caller<'_>,
+        partition: &Partition,
+        segment: &BatchSegment<'_>,
+    ) -> Code {
         if crc32c::crc32c(segment.bytes) != segment.laid.crc32c.0 {
             return Code::ChecksumMismatch;
         }
-        partition.append(&self.resources, wait, &segment.laid, segment.bytes)
+        partition.append(&self.resources, caller, &segment.laid, segment.bytes)
     }
 }
 

@@ -9,7 +9,7 @@ use super::write_out::Writer;
 use crate::resource::Resources;
 use crate::resource::budget::Budget;
 use crate::resource::home::Home;
-use crate::resource::timed_mutex::Wait;
+use crate::resource::timed_mutex::{Caller, Wait};
 
 /// A segment of this size or more is written directly as cheaply as it is copied to the tail and
 /// written from there, when it has left the processor's caches.
@@ -24,13 +24,13 @@ impl Partition {
     pub(crate) fn append(
         &self,
         resources: &Resources,
-        wait: Wait,
+        caller: &Caller<'_>,
         segment: &LaidSegment,
         bytes: &[u8],
     ) -> Code {
         match self
-            .lock_if(wait)
-            .and_then(|mut inner| self.append_locked(resources, wait, &mut inner, segment, bytes))
+            .lock_for(caller)
+            .and_then(|mut inner| self.append_locked(resources, caller, &mut inner, segment, bytes))
         {
             Ok(()) => Code::Ok,
             Err(code) => code,
@@ -40,11 +40,12 @@ impl Partition {
     fn append_locked(
         &self,
         resources: &Resources,
-        wait: Wait,
+        caller: &Caller<'_>,
         inner: &mut Inner,
         segment: &LaidSegment,
         bytes: &[u8],
     ) -> Result<(), Code> {
+        let wait = caller.wait;
         assert_eq!(bytes.len(), segment.length as usize);
         if !self.is_open(inner) {
             return Err(Code::TooLate);
@@ -65,7 +66,7 @@ impl Partition {
         } else if wait == Wait::Never && !planted::is(Bug::WaitIgnored) {
             return Err(Code::Overloaded);
         } else if !planted::is(Bug::AckBeforeWrite) {
-            self.write_through(resources, inner, segment, bytes)?;
+            self.write_through(resources, caller, inner, segment, bytes)?;
         }
         Ok(())
     }
@@ -91,19 +92,21 @@ impl Partition {
     fn write_through(
         &self,
         resources: &Resources,
+        caller: &Caller<'_>,
         inner: &mut Inner,
         segment: &LaidSegment,
         bytes: &[u8],
     ) -> Result<(), Code> {
+        let writer = Writer::Request { body: caller.body };
         if inner.tail.is_long(&resources.pages) {
-            let written = self.write_first_locked(resources, Writer::Request, inner);
+            let written = self.write_first_locked(resources, writer, inner);
             written.map_err(|code| self.share_or(code))?;
             if self.grow_tail(resources, inner, bytes) {
                 self.index(inner, segment);
                 return Ok(());
             }
         }
-        let written = self.write_out_locked(resources, Writer::Request, inner, bytes);
+        let written = self.write_out_locked(resources, writer, inner, bytes);
         if let Err(code) = written
             && (self.may_drop(inner)
                 || self.has_its_share_of_room()

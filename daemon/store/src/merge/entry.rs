@@ -47,7 +47,7 @@ impl Partition {
     ) -> Result<PartitionEntry, Code> {
         let lock = || self.lock_before(deadline);
         if !planted::is(Bug::HandoverWithoutMemory) {
-            self.write_out_locking(resources, Writer::Request, lock)?;
+            self.write_out_locking(resources, Writer::Request { body: None }, lock)?;
         }
         let inner = lock()?;
         Ok(PartitionEntry {

@@ -24,7 +24,9 @@ use crate::index::segment::Segments;
 use crate::resource::Resources;
 use crate::resource::account::Account;
 use crate::resource::home::Home;
-use crate::resource::timed_mutex::{LockWaits, ShutdownDeadline, TimedGuard, TimedMutex, Wait};
+use crate::resource::timed_mutex::{
+    Caller, LockWaits, ShutdownDeadline, TimedGuard, TimedMutex, Wait,
+};
 use crate::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 /// Memory that a partition needs beside its segments, for the budget: the struct, its map entry,
@@ -212,6 +214,10 @@ impl Partition {
 
     pub(super) fn lock_if(&self, wait: Wait) -> Result<TimedGuard<'_, Inner>, Code> {
         self.inner.lock_if(wait)
+    }
+
+    pub(super) fn lock_for(&self, caller: &Caller<'_>) -> Result<TimedGuard<'_, Inner>, Code> {
+        self.inner.lock_for(caller)
     }
 
     /// Locks like `lock`, for a caller that cannot retry.

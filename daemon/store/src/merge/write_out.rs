@@ -15,6 +15,7 @@ use super::extents::{FILE_BYTES_MAX, FileRange};
 use super::partition::{Inner, Partition, Phase};
 use super::tail::Tail;
 use crate::resource::Resources;
+use crate::resource::bodies::Body;
 use crate::resource::disk::{DiskIndex, code_of};
 use crate::resource::file_path::FilePath;
 use crate::resource::flow::{Line, Writing};
@@ -25,11 +26,11 @@ use crate::resource::timed_mutex::{LockWaits, TimedGuard};
 const SMALL_BYTES: u64 = 1024 * 1024;
 
 /// The thread that writes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Writer {
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Writer<'a> {
     /// Carries out a request, or the handover: any disk takes the bytes, and one in trouble is
-    /// probed if it is time to.
-    Request,
+    /// probed if it is time to. A push holds its body meanwhile.
+    Request { body: Option<Body<'a>> },
     /// Carries out a finalize, which cannot be repeated: waits for its turn in line.
     Finalize,
     /// Serves this place, and asks no other disk: one that hangs must not take it.
@@ -101,7 +102,7 @@ impl Partition {
     pub(super) fn write_out_locking<'a>(
         &'a self,
         resources: &Resources,
-        writer: Writer,
+        writer: Writer<'_>,
         lock: impl Fn() -> Result<TimedGuard<'a, Inner>, Code>,
     ) -> Result<(), Code> {
         let mut left = None;
@@ -124,7 +125,7 @@ impl Partition {
     pub(super) fn write_first_locked(
         &self,
         resources: &Resources,
-        writer: Writer,
+        writer: Writer<'_>,
         inner: &mut Inner,
     ) -> Result<usize, Code> {
         let before = inner.tail.len();
@@ -142,7 +143,7 @@ impl Partition {
     pub(super) fn write_out_locked(
         &self,
         resources: &Resources,
-        writer: Writer,
+        writer: Writer<'_>,
         inner: &mut Inner,
         more: &[u8],
     ) -> Result<(), Code> {
@@ -159,7 +160,7 @@ impl Partition {
     fn write(
         &self,
         resources: &Resources,
-        writer: Writer,
+        writer: Writer<'_>,
         inner: &mut Inner,
         what: &What<'_>,
     ) -> Result<(), Code> {
@@ -178,7 +179,7 @@ impl Partition {
     fn write_to_any_disk(
         &self,
         resources: &Resources,
-        writer: Writer,
+        writer: Writer<'_>,
         inner: &mut Inner,
         what: &What<'_>,
     ) -> Result<(), Code> {
@@ -230,13 +231,14 @@ impl Partition {
     fn put(
         &self,
         resources: &Resources,
-        (writer, file): (Writer, DataFile),
+        (writer, file): (Writer<'_>, DataFile),
         end: u64,
         slices: &[&[u8]],
     ) -> io::Result<u64> {
         let (home, reduce) = (self.home(), self.reduce());
         if let DataFile::Shared(disk) = file {
-            return home.write_shared(resources, disk, slices);
+            let body = writer.body();
+            return home.write_shared(resources, body, disk, slices);
         }
         let turn = turn(resources, writer, home.place(file, reduce))?;
         home.append(resources, &turn, (file, reduce), end, slices)?;
@@ -247,7 +249,7 @@ impl Partition {
     pub(super) fn next_file(
         &self,
         resources: &Resources,
-        writer: Writer,
+        writer: Writer<'_>,
         inner: &Inner,
         length: u64,
     ) -> Result<DataFile, Code> {
@@ -259,14 +261,16 @@ impl Partition {
         if let Some(own) = inner.own
             && !disks.gives_way(own.disk, environment)
             && match writer {
-                Writer::Request | Writer::Finalize => disks.check(own.disk, environment).is_ok(),
+                Writer::Request { .. } | Writer::Finalize => {
+                    disks.check(own.disk, environment).is_ok()
+                }
                 Writer::Place(_) => disks.is_well(own.disk, environment),
             }
         {
             return Ok(DataFile::Own(own.disk));
         }
         let disk = self.home().disk(self.reduce(), |spread| match writer {
-            Writer::Request | Writer::Finalize => disks.pick(spread, environment),
+            Writer::Request { .. } | Writer::Finalize => disks.pick(spread, environment),
             Writer::Place(place) => disks.pick_at(place, spread, environment),
         })?;
         let bytes = inner.extents.bytes() + length;
@@ -318,7 +322,7 @@ impl Partition {
 }
 
 /// Waits for a turn to write at a place.
-fn turn(resources: &Resources, writer: Writer, place: usize) -> io::Result<Writing<'_>> {
+fn turn<'a>(resources: &'a Resources, writer: Writer<'_>, place: usize) -> io::Result<Writing<'a>> {
     let (flow, clock) = (
         resources.disks.flow_at(place),
         resources.environment.clock.as_ref(),
@@ -326,10 +330,19 @@ fn turn(resources: &Resources, writer: Writer, place: usize) -> io::Result<Writi
     let is_foreign = place >= resources.disks.len();
     let line = match writer {
         Writer::Finalize => Line::Finalizes,
-        Writer::Request if is_foreign => Line::Pushes,
-        Writer::Request | Writer::Place(_) => Line::Short,
+        Writer::Request { .. } if is_foreign => Line::Pushes,
+        Writer::Request { .. } | Writer::Place(_) => Line::Short,
     };
-    flow.begin_in(line, clock)
+    flow.begin_with(line, writer.body().map_or(0, |body| body.bytes()), clock)
+}
+
+impl<'a> Writer<'a> {
+    fn body(self) -> Option<Body<'a>> {
+        match self {
+            Self::Request { body } => body,
+            Self::Finalize | Self::Place(_) => None,
+        }
+    }
 }
 
 impl Inner {

@@ -171,7 +171,7 @@ fn write_shared(resources: &Resources, disk: DiskIndex, parts: Vec<WriteOutPart<
         .iter()
         .flat_map(|part| part.inner.tail.slices())
         .collect();
-    match first.home().write_shared(resources, disk, &slices) {
+    match first.home().write_shared(resources, None, disk, &slices) {
         Ok(mut offset) => {
             for part in parts {
                 let length = part.inner.tail.len() as u64;

@@ -71,8 +71,8 @@ pub(crate) struct Disks {
 
 impl Disks {
     /// The table of mounts says which roots share a disk with directories of executors. It knows
-    /// paths without links only.
-    pub(crate) fn new(roots: Vec<PathBuf>, fs: &dyn Fs, reserve: Reserve) -> Self {
+    /// paths without links only. Requests that write to one disk hold `bodies_max` bytes of bodies.
+    pub(crate) fn new(roots: Vec<PathBuf>, fs: &dyn Fs, reserve: Reserve, bodies_max: u64) -> Self {
         let count = roots.len();
         let mounts = fs.mounts();
         let without_links = |root: &PathBuf| fs.canonical(root).unwrap_or_else(|_| root.clone());
@@ -81,7 +81,7 @@ impl Disks {
             root,
             troubled: false.into(),
             health: Mutex::new(Health::Well),
-            flow: Flow::new(count),
+            flow: Flow::with_bodies(count, bodies_max),
             is_known_to_stall: false.into(),
             is_known_to_be_low: false.into(),
             free: 0.into(),

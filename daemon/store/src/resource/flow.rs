@@ -30,6 +30,10 @@ const PUSHES_MAX: usize = 32;
 /// leave threads to other disks.
 const IN_LINE_MAX: usize = 16;
 
+/// No write made progress for this long: a disk in use is seldom so slow. Those that wait for it
+/// with much memory leave it to others ([`Flow::is_slow`]).
+const SLOW_MS: u64 = 1_000;
+
 /// How often a waiting thread checks whether the disk is stalled.
 const LOOK: Duration = Duration::from_millis(500);
 
@@ -37,6 +41,10 @@ const LOOK: Duration = Duration::from_millis(500);
 pub(crate) struct Flow {
     writers_max: usize,
     writers: AtomicUsize,
+    /// No further request with a body begins to write while those that write have bodies of so
+    /// many bytes: a disk that hangs keeps them.
+    bodies_max: u64,
+    bodies: AtomicU64,
     /// Time of the last progress, or of the beginning of a write while no other was under way.
     progress_ms: AtomicU64,
     waiting: Mutex<Waiting>,
@@ -60,6 +68,8 @@ struct Waiting {
     short: usize,
     pushes: usize,
     finalizes: usize,
+    /// Bytes of the bodies that they hold.
+    bodies: u64,
 }
 
 impl Waiting {
@@ -68,6 +78,20 @@ impl Waiting {
             Line::Short => &mut self.short,
             Line::Pushes => &mut self.pushes,
             Line::Finalizes => &mut self.finalizes,
+        }
+    }
+
+    fn enter(&mut self, line: Line, waits: bool, body: u64) {
+        if !waits {
+            *self.count(line) += 1;
+            self.bodies += body;
+        }
+    }
+
+    fn leave(&mut self, line: Line, waits: bool, body: u64) {
+        if waits {
+            *self.count(line) -= 1;
+            self.bodies -= body;
         }
     }
 
@@ -81,6 +105,8 @@ impl Waiting {
 pub(crate) struct Writing<'a> {
     flow: &'a Flow,
     clock: &'a dyn Clock,
+    /// Bytes of the body that its request holds.
+    body: u64,
     /// Its end is no progress.
     only_asks: bool,
 }
@@ -88,9 +114,16 @@ pub(crate) struct Writing<'a> {
 impl Flow {
     /// Returns the flow of one of this many disks.
     pub(crate) fn new(disks: usize) -> Self {
+        Self::with_bodies(disks, u64::MAX)
+    }
+
+    /// Returns a flow like `new`, of which the requests that write hold so many bytes of bodies.
+    pub(crate) fn with_bodies(disks: usize, bodies_max: u64) -> Self {
         Self {
             writers_max: (WRITERS / disks.max(1)).clamp(1, WRITERS_PER_DISK),
             writers: 0.into(),
+            bodies_max,
+            bodies: 0.into(),
             progress_ms: 0.into(),
             waiting: Mutex::default(),
             ended: Condvar::new(),
@@ -98,8 +131,17 @@ impl Flow {
     }
 
     pub(crate) fn is_stalled(&self, clock: &dyn Clock) -> bool {
+        self.stands_still_for(STALL_MS, clock)
+    }
+
+    /// True if the disk may hang: no write makes progress for a while.
+    pub(crate) fn is_slow(&self, clock: &dyn Clock) -> bool {
+        self.stands_still_for(SLOW_MS, clock)
+    }
+
+    fn stands_still_for(&self, time_ms: u64, clock: &dyn Clock) -> bool {
         self.writers.load(SeqCst) > 0
-            && clock.now_ms().saturating_sub(self.progress_ms.load(SeqCst)) >= STALL_MS
+            && clock.now_ms().saturating_sub(self.progress_ms.load(SeqCst)) >= time_ms
     }
 
     /// True if no thread writes or waits.
@@ -120,6 +162,17 @@ impl Flow {
         line: Line,
         clock: &'a dyn Clock,
     ) -> io::Result<Writing<'a>> {
+        self.begin_with(line, 0, clock)
+    }
+
+    /// Waits like `begin_in`, for a request that holds a body of so many bytes. Fails if the disk
+    /// is slow, and there are more of such bytes here than those that write may hold.
+    pub(crate) fn begin_with<'a>(
+        &'a self,
+        line: Line,
+        body: u64,
+        clock: &'a dyn Clock,
+    ) -> io::Result<Writing<'a>> {
         let waiting_max = match line {
             Line::Short => self.writers_max,
             Line::Pushes => PUSHES_MAX,
@@ -130,18 +183,21 @@ impl Flow {
         loop {
             let outcome = match self.is_stalled(clock) {
                 true => Some(Err(io::Error::other(Stalled))),
-                false if self.writers.load(SeqCst) < self.writers_max => Some(Ok(())),
+                false if self.has_turn(body) => Some(Ok(())),
                 false if !waits && *waiting.count(line) >= waiting_max => {
                     return Err(ErrorKind::ResourceBusy.into());
+                }
+                false if body > 0 && self.holds_too_much(&waiting, waits, body, clock) => {
+                    Some(Err(ErrorKind::ResourceBusy.into()))
                 }
                 false => None,
             };
             if let Some(outcome) = outcome {
-                *waiting.count(line) -= usize::from(waits);
+                waiting.leave(line, waits, body);
                 outcome?;
                 break;
             }
-            *waiting.count(line) += usize::from(!waits);
+            waiting.enter(line, waits, body);
             waits = true;
             let waited = self.ended.wait_timeout(waiting, LOOK);
             waiting = waited.unwrap_or_else(PoisonError::into_inner).0;
@@ -149,13 +205,29 @@ impl Flow {
         let writing = Writing {
             flow: self,
             clock,
+            body,
             only_asks: false,
         };
         if self.writers.load(SeqCst) == 0 {
             writing.got_on();
         }
         self.writers.fetch_add(1, SeqCst);
+        self.bodies.fetch_add(body, SeqCst);
         Ok(writing)
+    }
+
+    /// True if one more may write. A body of any size gets its turn.
+    fn has_turn(&self, body: u64) -> bool {
+        let has_memory = body == 0 || self.bodies.load(SeqCst) < self.bodies_max;
+        has_memory && self.writers.load(SeqCst) < self.writers_max
+    }
+
+    /// True if the disk is slow, and a request that waits with its body would hold memory that is
+    /// for other disks.
+    fn holds_too_much(&self, waiting: &Waiting, waits: bool, body: u64, clock: &dyn Clock) -> bool {
+        let others = waiting.bodies - if waits { body } else { 0 };
+        let held = self.bodies.load(SeqCst).saturating_add(others);
+        held >= self.bodies_max && self.is_slow(clock)
     }
 }
 
@@ -179,7 +251,11 @@ impl Drop for Writing<'_> {
         }
         let _waiting = locked(&self.flow.waiting);
         self.flow.writers.fetch_sub(1, SeqCst);
-        self.flow.ended.notify_one();
+        match self.flow.bodies.fetch_sub(self.body, SeqCst) {
+            0 => self.flow.ended.notify_one(),
+            // The next one may have a body for which there is no turn, and another one none.
+            _ => self.flow.ended.notify_all(),
+        }
     }
 }
 
@@ -195,127 +271,4 @@ impl Stalled {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::sync::mpsc;
-    use std::thread;
-
-    use super::*;
-    use crate::resource::clock::ManualClock;
-
-    #[test]
-    fn a_disk_is_stalled_when_nothing_gets_on_and_well_as_soon_as_something_does() {
-        let clock = ManualClock::default();
-        let flow = Flow::new(1);
-        clock.advance_ms(5 * STALL_MS);
-        assert!(!flow.is_stalled(&clock), "nobody writes");
-        let first = flow.begin(&clock).unwrap();
-        clock.advance_ms(STALL_MS - 1);
-        assert!(!flow.is_stalled(&clock));
-        // A write that begins beside one that hangs is no progress.
-        let second = flow.begin(&clock).unwrap();
-        clock.advance_ms(1);
-        assert!(flow.is_stalled(&clock));
-        second.got_on();
-        assert!(!flow.is_stalled(&clock));
-        clock.advance_ms(STALL_MS);
-        assert!(flow.is_stalled(&clock));
-        drop(first);
-        assert!(!flow.is_stalled(&clock));
-        drop(second);
-        clock.advance_ms(STALL_MS);
-        assert!(!flow.is_stalled(&clock));
-    }
-
-    #[test]
-    fn a_disk_that_answers_questions_while_its_writes_hang_is_stalled() {
-        let clock = ManualClock::default();
-        let flow = Flow::new(1);
-        let _hangs = flow.begin(&clock).unwrap();
-        clock.advance_ms(STALL_MS - 1);
-        drop(flow.begin(&clock).unwrap().only_asking());
-        clock.advance_ms(1);
-        assert!(flow.is_stalled(&clock), "pushes would hang there, too");
-    }
-
-    #[test]
-    fn a_writer_is_refused_at_once_if_as_many_wait_as_may_write() {
-        let clock = ManualClock::default();
-        let flow = Flow::new(WRITERS);
-        let first = flow.begin(&clock).unwrap();
-        thread::scope(|scope| {
-            let (flow, clock) = (&flow, &clock);
-            let second = scope.spawn(move || flow.begin(clock).map(drop).unwrap());
-            while waiting(flow) == 0 {
-                thread::yield_now();
-            }
-            let refused = flow.begin(clock).unwrap_err();
-            assert_eq!(refused.kind(), ErrorKind::ResourceBusy);
-            drop(first);
-            second.join().unwrap();
-        });
-        assert_eq!(waiting(&flow), 0);
-        drop(flow.begin(&clock).unwrap());
-    }
-
-    #[test]
-    fn those_that_wait_in_line_take_no_place_of_a_writer_that_may_be_refused() {
-        let clock = ManualClock::default();
-        let flow = Flow::new(WRITERS);
-        let first = flow.begin(&clock).unwrap();
-        thread::scope(|scope| {
-            let (flow, clock) = (&flow, &clock);
-            let in_line = scope.spawn(move || flow.begin_in(Line::Finalizes, clock).map(drop));
-            while waiting(flow) == 0 {
-                thread::yield_now();
-            }
-            let limited = scope.spawn(move || flow.begin(clock).map(drop));
-            while waiting(flow) == 1 && !limited.is_finished() {
-                thread::yield_now();
-            }
-            drop(first);
-            assert!(in_line.join().unwrap().is_ok());
-            assert!(limited.join().unwrap().is_ok(), "it is refused");
-        });
-        assert_eq!(waiting(&flow), 0);
-    }
-
-    #[test]
-    fn those_that_cannot_retry_leave_threads_to_other_disks() {
-        let clock = ManualClock::default();
-        let flow = Flow::new(WRITERS);
-        let first = flow.begin(&clock).unwrap();
-        thread::scope(|scope| {
-            let (flow, clock) = (&flow, &clock);
-            for _ in 0..IN_LINE_MAX {
-                scope.spawn(move || flow.begin_in(Line::Finalizes, clock).map(drop).unwrap());
-            }
-            while waiting(flow) < IN_LINE_MAX {
-                thread::yield_now();
-            }
-            let refused = flow.begin_in(Line::Finalizes, clock).unwrap_err();
-            assert_eq!(refused.kind(), ErrorKind::ResourceBusy);
-            drop(first);
-        });
-    }
-
-    fn waiting(flow: &Flow) -> usize {
-        locked(&flow.waiting).all()
-    }
-
-    #[test]
-    fn a_waiting_writer_gets_its_turn_or_a_stalled_disk_error() {
-        let clock = ManualClock::default();
-        let flow = Flow::new(WRITERS);
-        let first = flow.begin(&clock).unwrap();
-        let (began, has_begun) = mpsc::channel();
-        thread::scope(|scope| {
-            let (flow, clock) = (&flow, &clock);
-            scope.spawn(move || began.send(flow.begin(clock).map(drop)).unwrap());
-            drop(first);
-            assert!(has_begun.recv().unwrap().is_ok());
-        });
-        let _hangs = flow.begin(&clock).unwrap();
-        clock.advance_ms(STALL_MS);
-        assert!(Stalled::is(&flow.begin(&clock).unwrap_err()));
-    }
-}
+mod tests;

@@ -8,12 +8,13 @@ use lodestone_planted::{self as planted, Bug};
 use serde::{Deserialize, Serialize};
 
 use super::Resources;
+use super::bodies::Body;
 use super::dirs::{HashedDirs, MergedFile};
 use super::disk::{DiskIndex, code_of};
 use super::file_path::FilePath;
-use super::flow::Writing;
+use super::flow::{Line, Writing};
 use super::incarnation::{SHARED_FILE_NAME, data_file_name};
-use super::timed_mutex::TimedMutex;
+use super::timed_mutex::{Caller, TimedMutex, Wait};
 use super::trash::Garbage;
 use crate::fs::{Open, write_in_pieces};
 use crate::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -270,6 +271,7 @@ impl Home {
     pub(crate) fn write_shared(
         &self,
         resources: &Resources,
+        body: Option<Body<'_>>,
         disk: DiskIndex,
         slices: &[&[u8]],
     ) -> io::Result<u64> {
@@ -279,11 +281,17 @@ impl Home {
         let shared_end = shared_ends
             .get(usize::from(disk))
             .ok_or(ErrorKind::NotFound)?;
-        let mut end = shared_end.end.lock().map_err(|_| ErrorKind::ResourceBusy)?;
+        let wait = Wait::InTime;
+        let end = shared_end.end.lock_for(&Caller { wait, body });
+        let mut end = end.map_err(|_| ErrorKind::ResourceBusy)?;
         let offset = *end;
         let file = (DataFile::Shared(disk), ReduceId(0));
         let flow = resources.disks.flow_at(usize::from(disk));
-        let writing = flow.begin(resources.environment.clock.as_ref())?;
+        let (clock, bytes) = (
+            resources.environment.clock.as_ref(),
+            body.map(|b| b.bytes()),
+        );
+        let writing = flow.begin_with(Line::Short, bytes.unwrap_or(0), clock)?;
         *end = self.append(resources, &writing, file, offset, slices)?;
         Ok(offset)
     }

@@ -3,6 +3,7 @@
 
 pub(crate) mod account;
 pub(crate) mod allocator;
+pub(crate) mod bodies;
 pub(crate) mod budget;
 pub(crate) mod clock;
 pub(crate) mod dirs;
@@ -31,6 +32,7 @@ use std::sync::{Arc, PoisonError};
 
 use crate::fs::Fs;
 use crate::sync::{Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use bodies::{Bodies, Body};
 use budget::Budget;
 use clock::Clock;
 use disk::Disks;
@@ -72,6 +74,7 @@ impl Environment {
 pub(crate) struct Resources {
     pub(crate) environment: Environment,
     pub(crate) disks: Disks,
+    pub(crate) bodies: Bodies,
     pub(crate) budget: Arc<Budget>,
     pub(crate) pages: Arc<Pages>,
     pub(crate) foreign_dirs: ForeignDirs,
@@ -94,6 +97,11 @@ impl Resources {
             fs: self.fs(),
             dirs: &self.foreign_dirs,
         }
+    }
+
+    /// Returns the body of a push, if bodies have a limit.
+    pub(crate) fn body(&self, bytes: u64) -> Option<Body<'_>> {
+        self.bodies.of(&self.disks, &self.environment, bytes)
     }
 
     /// Waits for the turn of a finalize to write to this file of executors.

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use lodestone_model::Code;
 
+use super::bodies::Body;
 use crate::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use crate::sync::timed::{Mutex, MutexGuard};
 
@@ -20,6 +21,9 @@ const LOCK_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A wait of this length is no sign of trouble: many threads want one lock for moments.
 const SHORT_WAIT: Duration = Duration::from_millis(100);
+
+/// How often a caller that holds a body looks whether it may go on.
+const LOOK: Duration = Duration::from_millis(500);
 
 /// How long a caller waits in vain after a long wait, for all locks together.
 const SHORT_WAITS: Duration = Duration::from_secs(1);
@@ -63,6 +67,20 @@ pub enum Wait {
     Never,
 }
 
+/// How a caller waits.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Caller<'a> {
+    pub(crate) wait: Wait,
+    /// The body that it holds meanwhile.
+    pub(crate) body: Option<Body<'a>>,
+}
+
+impl From<Wait> for Caller<'_> {
+    fn from(wait: Wait) -> Self {
+        Self { wait, body: None }
+    }
+}
+
 #[derive(Debug, Default)]
 pub(crate) struct TimedMutex<T> {
     value: Mutex<T>,
@@ -96,28 +114,48 @@ impl<T> TimedMutex<T> {
     /// Locks like `lock` if the caller may wait. Otherwise returns OVERLOADED if the lock is not
     /// free.
     pub(crate) fn lock_if(&self, wait: Wait) -> Result<TimedGuard<'_, T>, Code> {
+        self.lock_for(&Caller::from(wait))
+    }
+
+    /// Locks like `lock_if`. A caller that holds a body also gives up when it holds memory that is
+    /// for others.
+    pub(crate) fn lock_for(&self, caller: &Caller<'_>) -> Result<TimedGuard<'_, T>, Code> {
+        let wait = caller.wait;
         let value = match self.value.try_lock() {
             Some(value) => value,
             None if wait == Wait::Never || self.is_stuck.load(Relaxed) => {
                 return Err(Code::Overloaded);
             }
-            None => self.lock_in_time(wait)?,
+            None => self.lock_in_time(caller)?,
         };
         self.unless_spoiled(value)
     }
 
-    fn lock_in_time(&self, wait: Wait) -> Result<MutexGuard<'_, T>, Code> {
+    fn lock_in_time(&self, caller: &Caller<'_>) -> Result<MutexGuard<'_, T>, Code> {
         if let Some(value) = self.value.try_lock_for(SHORT_WAIT) {
             return Ok(value);
         }
-        let _wait = match wait == Wait::AtItsDisk {
+        let _wait = match caller.wait == Wait::AtItsDisk {
             true => None,
             false => Some(LongWait::begin().ok_or(Code::Overloaded)?),
         };
-        self.value.try_lock_for(LOCK_TIMEOUT).ok_or_else(|| {
-            self.is_stuck.store(true, Relaxed);
-            Code::Overloaded
-        })
+        let mut left = LOCK_TIMEOUT;
+        let mut may_hold = caller.body.as_ref().map(Body::begin_wait);
+        while !left.is_zero() {
+            if may_hold.as_mut().is_some_and(|wait| !wait.goes_on()) {
+                return Err(Code::Overloaded);
+            }
+            let next = match may_hold {
+                Some(_) => left.min(LOOK),
+                None => left,
+            };
+            if let Some(value) = self.value.try_lock_for(next) {
+                return Ok(value);
+            }
+            left -= next;
+        }
+        self.is_stuck.store(true, Relaxed);
+        Err(Code::Overloaded)
     }
 
     /// Returns the lock if it is free, and the value is not half changed.

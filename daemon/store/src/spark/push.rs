@@ -168,7 +168,7 @@ impl Store {
             records: -1,
             crc32c: Crc32c(0),
         };
-        let code = partition.append(&self.resources, wait, &segment, body);
+        let code = partition.append(&self.resources, &wait.into(), &segment, body);
         self.resources.call_if_short();
         if is_answer(code) {
             Ok(code)

@@ -8,7 +8,7 @@ use lodestone_model::{Code, MapId, MapIndex};
 
 use super::attempt::Attempt;
 use crate::resource::account::Account;
-use crate::resource::timed_mutex::{ShutdownDeadline, TimedMutex, Wait};
+use crate::resource::timed_mutex::{Caller, ShutdownDeadline, TimedMutex, Wait};
 use crate::resource::{locked, reading, writing};
 use crate::sync::{Mutex, RwLock, RwLockReadGuard};
 
@@ -138,20 +138,20 @@ impl Attempts {
         attempt: &TimedMutex<Attempt>,
         change: impl FnOnce(&mut Attempt) -> T,
     ) -> Result<T, Code> {
-        self.change_if(Wait::InTime, account, attempt, change)
+        self.change_for(&Wait::InTime.into(), account, attempt, change)
     }
 
     /// Changes an attempt, if the caller may wait until it is free, or it is free.
-    pub(crate) fn change_if<T>(
+    pub(crate) fn change_for<T>(
         &self,
-        wait: Wait,
+        caller: &Caller<'_>,
         account: &Account,
         attempt: &TimedMutex<Attempt>,
         change: impl FnOnce(&mut Attempt) -> T,
     ) -> Result<T, Code> {
         // A thread that panicked here may have left ledger and partitions different: such an
         // attempt never commits.
-        let mut attempt = attempt.lock_if(wait)?;
+        let mut attempt = attempt.lock_for(caller)?;
         let before = attempt.bytes();
         let outcome = change(&mut attempt);
         account.resize(before, attempt.bytes());

@@ -133,6 +133,7 @@ fn registered(disk: &Path, root: &Path, dir: &Path) -> Result<(), Code> {
         memory_bytes: 1 << 20,
         quota_percent: 75,
         tail_part_bytes: TAIL_PART_BYTES,
+        hanging_bytes: u64::MAX,
         reserve: Reserve::Bytes(0),
         executor_roots: vec![root.to_path_buf()],
     };

@@ -36,6 +36,7 @@ fn start_with(fs: &FakeFs, seed: u64, memory_bytes: u64, roots: &[&str]) -> Arc<
         memory_bytes,
         quota_percent: 75,
         tail_part_bytes: TAIL_PART_BYTES,
+        hanging_bytes: u64::MAX,
         reserve: Reserve::Bytes(0),
         executor_roots: roots.iter().map(PathBuf::from).collect(),
     };

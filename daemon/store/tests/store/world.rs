@@ -73,6 +73,7 @@ impl World {
             memory_bytes,
             quota_percent: 75,
             tail_part_bytes: TAIL_PART_BYTES,
+            hanging_bytes: u64::MAX,
             reserve,
             executor_roots: vec![],
         };

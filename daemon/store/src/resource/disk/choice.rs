@@ -81,6 +81,12 @@ impl Disks {
         disks.iter().map(|disk| disk.root.as_path()).collect()
     }
 
+    /// True if a disk may hang: no write to it makes progress for a while.
+    pub(crate) fn are_slow(&self, environment: &Environment) -> bool {
+        let clock = environment.clock.as_ref();
+        self.disks.iter().any(|disk| disk.flow.is_slow(clock))
+    }
+
     /// True if the disk has more than its reserve.
     fn has_room(&self, index: DiskIndex) -> bool {
         let disk = self.disks.get(usize::from(index));

@@ -7,7 +7,7 @@ use crate::fs::fake::FakeFs;
 
 fn disks(fs: &FakeFs) -> Disks {
     let roots = ["/data0/lodestone", "/data1/lodestone"].map(PathBuf::from);
-    Disks::new(roots.into(), fs, Reserve::Bytes(0))
+    Disks::new(roots.into(), fs, Reserve::Bytes(0), u64::MAX)
 }
 
 #[test]
@@ -15,7 +15,7 @@ fn a_data_directory_that_a_link_or_a_relative_path_names_is_on_the_disk_where_it
     let own = std::env::current_dir().unwrap();
     // A link of the kernel to the root.
     let names = [".", "/proc/self/root", "/proc/self/cwd"].map(PathBuf::from);
-    let disks = Disks::new(names.into(), &OsFs, Reserve::Bytes(0));
+    let disks = Disks::new(names.into(), &OsFs, Reserve::Bytes(0), u64::MAX);
     let mounts = OsFs.mounts();
     let [own, root] = [own.as_path(), Path::new("/")].map(|path| mounts.device_of(path));
     assert!(own.is_some());
