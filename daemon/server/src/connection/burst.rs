@@ -121,7 +121,7 @@ impl Burst {
         let next = self.next_places();
         let going = service.lanes.read(places, &next, move |places| {
             let mut left = MAX_BYTES;
-            let state = self.go(Wait::InTime, places, &mut left);
+            let state = self.go(Wait::Chunk, places, &mut left);
             (self, state)
         });
         going.await.map_err(|_| CloseReason::Panic)

@@ -211,6 +211,7 @@ async fn carry_out<T: Send + 'static>(
     kind: Kind,
     work: impl FnOnce(&Call) -> T + Send + 'static,
 ) -> Result<T, CloseReason> {
+    let call = call.on_thread_of(kind);
     let service = Arc::clone(&call.service);
     let done = service.lanes.run(kind, move || work(&call)).await;
     done.map_err(|_| CloseReason::Panic)

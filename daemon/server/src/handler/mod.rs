@@ -93,6 +93,18 @@ impl Call {
         }
     }
 
+    /// For requests that are carried out on threads of this kind.
+    #[must_use]
+    pub fn on_thread_of(self, kind: Kind) -> Self {
+        match kind {
+            Kind::Question => Self {
+                wait: Wait::Question,
+                ..self
+            },
+            _ => self,
+        }
+    }
+
     /// For requests that are carried out on the thread that reads them.
     #[must_use]
     pub fn without_waiting(&self) -> Self {

@@ -7,14 +7,16 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use lodestone_model::{Code, Mode};
+use lodestone_model::{Code, Mode, ReduceId};
+use lodestone_wire::extension::fetch::SegmentLayout;
 use lodestone_wire::extension::hello::HelloReply;
-use lodestone_wire::extension::status::Done;
+use lodestone_wire::extension::status::{Done, Refused};
+use lodestone_wire::{Frame, Message};
 use rustix::fs::{CWD, FileType, Mode as FileMode, mknodat};
 use rustix::process::Signal;
 
 use crate::remote::push;
-use crate::support::client::{batch, commit_of, hello, key};
+use crate::support::client::{ALL_MAPS, batch, commit_of, hello, key};
 use crate::support::daemon::TEST_TIMEOUT;
 use crate::support::{Client, Daemon};
 
@@ -127,6 +129,70 @@ fn large_pushes_to_a_disk_that_hangs_leave_memory_to_those_of_their_application_
         let (pushed, body) = batch(&well, 900, 10, &[(0, &block)]);
         assert_eq!(push(&mut client, &pushed, &body), [Code::Ok]);
     });
+}
+
+/// More layouts than there are threads for them.
+const LAYOUTS: u32 = 40;
+
+#[test]
+fn layouts_of_partitions_that_a_disk_holds_up_leave_threads_to_commits() {
+    let disks = [(); 2].map(|()| tempfile::tempdir().unwrap());
+    let dirs = disks.each_ref().map(|disk| disk.path().to_str().unwrap());
+    let daemon = Daemon::start(&["--dir", &dirs.join(","), "--memory", "512MiB"]);
+    let mut client = Client::connect(&daemon);
+    let (hanging, well) = (key(&daemon, 1), key(&daemon, 2));
+    client.register_as(Mode::Remote, &hanging, 1000, 2 * PARTITIONS);
+    client.register_as(Mode::Remote, &well, 1000, 2);
+    let start_dir = fs::read_dir(disks[0].path()).unwrap().next().unwrap();
+    let folder = start_dir.unwrap().path().join("app-1-s1-m0-0");
+    hang(&folder, (0..PARTITIONS).map(|n| 2 * n));
+    let block = vec![9; MIB];
+    for map in 0..FILL {
+        let reduce = 2 * (map % PARTITIONS);
+        let (meta, body) = batch(&hanging, map, 10, &[(reduce, &block)]);
+        assert_eq!(push(&mut client, &meta, &body), [Code::Ok]);
+    }
+    // Each holds the lock of its partition.
+    let pushers: Vec<_> = (0..HANGING)
+        .map(|n| {
+            let mut pusher = Client::connect(&daemon);
+            let part = (2 * n, &block[..PUSHED_BYTES]);
+            let (meta, body) = batch(&hanging, FILL + n, 10, &[part]);
+            pusher.send_upload(&meta, &body);
+            pusher
+        })
+        .collect();
+    let readers: Vec<_> = (0..LAYOUTS)
+        .map(|n| {
+            let mut reader = Client::connect(&daemon);
+            reader.send_rpc(&SegmentLayout {
+                key: hanging.clone(),
+                map_start: ALL_MAPS.0,
+                map_end: ALL_MAPS.1,
+                reduce_ids: vec![ReduceId(2 * (n % HANGING))],
+            });
+            reader
+        })
+        .collect();
+    for map in 0..20 {
+        quickly("a commit", || {
+            let (pushed, body) = batch(&well, map, 10, &[(0, &block[..1000])]);
+            assert_eq!(push(&mut client, &pushed, &body), [Code::Ok]);
+            let _: Done = client.ask(&commit_of(&[pushed]));
+        });
+    }
+    let mut held_up = 0;
+    for mut reader in readers {
+        let Some(Frame::RpcResponse { body, .. }) = reader.receive() else {
+            panic!("no layout");
+        };
+        held_up += u32::from(body[0] == Refused::ID);
+    }
+    assert!(
+        held_up >= LAYOUTS / 2,
+        "{held_up} of {LAYOUTS} were held up"
+    );
+    drop(pushers);
 }
 
 #[test]

@@ -7,6 +7,7 @@ use lodestone_model::{Code, Ledger, MapId, MapIndex, Refusal, ShuffleKey};
 use lodestone_planted::{self as planted, Bug};
 
 use crate::resource::reading;
+use crate::resource::timed_mutex::Wait;
 use crate::state::attempts::{AttemptId, Attempts, ToAbort};
 use crate::state::generation::Generation;
 use crate::state::store::Store;
@@ -33,7 +34,8 @@ impl Store {
                 _ => Err(mismatch(&generation, id, pushed, Ledger::default())),
             };
         };
-        let outcome = attempts.change(&generation.account, &attempt, |attempt| {
+        let caller = Wait::Question.into();
+        let outcome = attempts.change_for(&caller, &generation.account, &attempt, |attempt| {
             let held = attempt.ledger();
             let pushed = match planted::is(Bug::LedgerUnchecked) {
                 true => held,
@@ -76,12 +78,14 @@ impl Store {
         let is_untouched = match attempts.open_to_abort(account, id, generation.num_maps())? {
             ToAbort::Nothing => true,
             ToAbort::Rest => false,
-            ToAbort::Attempt(attempt) => attempts.change(account, &attempt, |attempt| {
-                let is_untouched = attempt.is_untouched();
-                attempt.abort()?;
-                attempts.hide(id);
-                Ok(is_untouched)
-            })??,
+            ToAbort::Attempt(attempt) => {
+                attempts.change_for(&Wait::Abort.into(), account, &attempt, |attempt| {
+                    let is_untouched = attempt.is_untouched();
+                    attempt.abort()?;
+                    attempts.hide(id);
+                    Ok(is_untouched)
+                })??
+            }
         };
         // Drivers send an abort to all services of a shuffle: most have nothing of most attempts.
         if is_untouched || planted::is(Bug::AbortedKept) {

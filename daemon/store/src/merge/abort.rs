@@ -10,6 +10,7 @@ use lodestone_model::{Code, LaidSegment, MapId, MapIndex};
 use super::extents::FileRange;
 use super::partition::{Inner, Partition, Phase};
 use crate::resource::Resources;
+use crate::resource::timed_mutex::Wait;
 
 /// Disks free whole blocks: a smaller hole would free nothing.
 const HOLE_BYTES_MIN: u64 = 4096;
@@ -22,7 +23,7 @@ impl Partition {
         attempt: (MapIndex, MapId),
     ) -> Result<(), Code> {
         let holes = {
-            let mut inner = self.lock()?;
+            let mut inner = self.lock_if(Wait::Abort)?;
             if inner.phase == Phase::Removed {
                 return Ok(());
             }

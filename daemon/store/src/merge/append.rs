@@ -73,17 +73,13 @@ impl Partition {
 
     /// An error if no disk accepts writes. To know it for certain, a disk in trouble is probed.
     fn check_disk(&self, resources: &Resources, wait: Wait) -> Result<(), Code> {
-        match wait {
-            Wait::InTime | Wait::AtItsDisk => {
-                let (disks, environment) = (&resources.disks, &resources.environment);
-                let pick = |spread| disks.pick(spread, environment);
-                self.home().disk(self.reduce(), pick).map(drop)
-            }
-            Wait::Never => {
-                let known = self.home().next_place(resources, self.reduce(), None);
-                known.map(drop).ok_or(Code::Overloaded)
-            }
+        if wait == Wait::Never {
+            let known = self.home().next_place(resources, self.reduce(), None);
+            return known.map(drop).ok_or(Code::Overloaded);
         }
+        let (disks, environment) = (&resources.disks, &resources.environment);
+        let pick = |spread| disks.pick(spread, environment);
+        self.home().disk(self.reduce(), pick).map(drop)
     }
 
     /// Writes the tail and the segment to disk; of a long tail only as much as makes room for the

@@ -28,26 +28,59 @@ const LOOK: Duration = Duration::from_millis(500);
 /// How long a caller waits in vain after a long wait, for all locks together.
 const SHORT_WAITS: Duration = Duration::from_secs(1);
 
-/// So many threads of the process may wait for longer, for all locks together. Threads of a disk
-/// ([`Wait::AtItsDisk`]) and finalizes ([`LockWaits`]) are not counted. A write holds the locks of
-/// up to some hundred partitions, also while its disk hangs.
-const LONG_WAITS_MAX: usize = 16;
-static LONG_WAITS: AtomicUsize = AtomicUsize::new(0);
+/// The same, if as many wait for long as may: those that wait take threads of their kind.
+const MOMENT: Duration = Duration::from_millis(5);
+
+/// Threads of the process that wait for longer, for all locks together. A write holds the locks of
+/// up to some hundred partitions, also while its disk hangs. So for each kind of call with threads
+/// of its own at most half of these threads wait. Threads of a disk ([`Wait::AtItsDisk`]) and
+/// finalizes ([`LockWaits`]) are not counted.
+struct LongWaits {
+    now: AtomicUsize,
+    most: usize,
+    /// How long one more waits.
+    one_more: Duration,
+}
+
+/// A sixth of 96 threads, others of which write.
+static OF_PUSHES: LongWaits = LongWaits::new(16, SHORT_WAIT);
+/// Half of 16 threads.
+static OF_QUESTIONS: LongWaits = LongWaits::new(8, MOMENT);
+/// Half of the 16 threads that send from memory; those that read from disks count, too.
+static OF_CHUNKS: LongWaits = LongWaits::new(8, MOMENT);
+/// Half of 8 threads.
+static OF_ABORTS: LongWaits = LongWaits::new(4, MOMENT);
 
 /// One of the long waits, until it is dropped.
-struct LongWait;
+struct LongWait(&'static LongWaits);
 
-impl LongWait {
-    fn begin() -> Option<Self> {
-        let before = LONG_WAITS.fetch_add(1, Relaxed);
-        let wait = Self;
-        (before < LONG_WAITS_MAX).then_some(wait)
+impl LongWaits {
+    const fn new(most: usize, one_more: Duration) -> Self {
+        Self {
+            now: AtomicUsize::new(0),
+            most,
+            one_more,
+        }
+    }
+
+    fn begin(&'static self) -> Option<LongWait> {
+        let before = self.now.fetch_add(1, Relaxed);
+        let wait = LongWait(self);
+        (before < self.most).then_some(wait)
+    }
+
+    /// How long a wait may be that is not counted yet.
+    fn short_wait(&self) -> Duration {
+        match self.now.load(Relaxed) < self.most {
+            true => SHORT_WAIT,
+            false => self.one_more,
+        }
     }
 }
 
 impl Drop for LongWait {
     fn drop(&mut self) {
-        LONG_WAITS.fetch_sub(1, Relaxed);
+        self.0.now.fetch_sub(1, Relaxed);
     }
 }
 
@@ -57,8 +90,14 @@ const SHUTDOWN_LOCK_TIMEOUT: Duration = Duration::from_secs(10);
 /// Whether a call may wait, for a timed lock or for a disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wait {
-    /// For as long as clients wait for an answer.
+    /// For as long as clients wait for an answer, on one of the threads for pushes.
     InTime,
+    /// For as long, on one of the threads for layouts, commits and openings of streams.
+    Question,
+    /// For as long, on one of the threads that send chunks.
+    Chunk,
+    /// For as long, on one of the threads for aborts.
+    Abort,
     /// For as long, on one of the few threads that the disk has for such calls: however many others
     /// wait.
     AtItsDisk,
@@ -78,6 +117,19 @@ pub(crate) struct Caller<'a> {
 impl From<Wait> for Caller<'_> {
     fn from(wait: Wait) -> Self {
         Self { wait, body: None }
+    }
+}
+
+impl Wait {
+    /// The long waits with which this one counts.
+    fn long_waits(self) -> Option<&'static LongWaits> {
+        match self {
+            Self::InTime => Some(&OF_PUSHES),
+            Self::Question => Some(&OF_QUESTIONS),
+            Self::Chunk => Some(&OF_CHUNKS),
+            Self::Abort => Some(&OF_ABORTS),
+            Self::AtItsDisk | Self::Never => None,
+        }
     }
 }
 
@@ -132,12 +184,14 @@ impl<T> TimedMutex<T> {
     }
 
     fn lock_in_time(&self, caller: &Caller<'_>) -> Result<MutexGuard<'_, T>, Code> {
-        if let Some(value) = self.value.try_lock_for(SHORT_WAIT) {
+        let long_waits = caller.wait.long_waits();
+        let short_wait = long_waits.map_or(SHORT_WAIT, LongWaits::short_wait);
+        if let Some(value) = self.value.try_lock_for(short_wait) {
             return Ok(value);
         }
-        let _wait = match caller.wait == Wait::AtItsDisk {
-            true => None,
-            false => Some(LongWait::begin().ok_or(Code::Overloaded)?),
+        let _wait = match long_waits {
+            None => None,
+            Some(long_waits) => Some(long_waits.begin().ok_or(Code::Overloaded)?),
         };
         let mut left = LOCK_TIMEOUT;
         let mut may_hold = caller.body.as_ref().map(Body::begin_wait);
@@ -270,91 +324,4 @@ impl<T> Drop for TimedGuard<'_, T> {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::panic::{AssertUnwindSafe, catch_unwind};
-    use std::sync::mpsc;
-    use std::thread;
-
-    use super::*;
-
-    /// The long waits of the process are counted: these tests do not wait at the same time.
-    static WAITS: std::sync::Mutex<()> = std::sync::Mutex::new(());
-
-    #[test]
-    fn a_thread_that_waits_in_vain_is_refused_and_the_next_ones_at_once_until_the_lock_is_free() {
-        let _alone = WAITS.lock();
-        let lock = TimedMutex::new(1);
-        let (release, wait) = mpsc::channel::<()>();
-        let (has, is_held) = mpsc::channel();
-        thread::scope(|scope| {
-            let lock = &lock;
-            scope.spawn(move || {
-                let mut held = lock.lock().unwrap();
-                *held += 1;
-                has.send(()).unwrap();
-                let _ = wait.recv();
-            });
-            is_held.recv().unwrap();
-            let first = std::time::Instant::now();
-            assert_eq!(lock.lock().err(), Some(Code::Overloaded));
-            let waited = first.elapsed();
-            assert!(waited >= LOCK_TIMEOUT, "it waited for {waited:?} only");
-            let next = std::time::Instant::now();
-            assert_eq!(lock.lock().err(), Some(Code::Overloaded));
-            assert!(next.elapsed() < LOCK_TIMEOUT, "it waited again");
-            assert!(lock.try_lock().is_none());
-            drop(release);
-            assert_eq!(*lock.wait_even_if_spoiled(), 2);
-        });
-        assert_eq!(*lock.lock().unwrap(), 2);
-        assert!(!lock.is_stuck.load(Relaxed));
-    }
-
-    #[test]
-    fn a_caller_that_cannot_retry_waits_once_for_long_then_some_moments_and_then_not() {
-        let _alone = WAITS.lock();
-        let (held, lock) = (TimedMutex::new(1), TimedMutex::new(2));
-        let lock_waits = LockWaits::default();
-        let waits = |lock| {
-            let began = std::time::Instant::now();
-            let is_free = lock_waits.lock(lock).is_ok();
-            (is_free, began.elapsed())
-        };
-        let _held = held.lock().unwrap();
-        // As many wait as may wait for long.
-        let _others: Vec<_> = (0..LONG_WAITS_MAX).map(|_| LongWait::begin()).collect();
-        thread::scope(|scope| {
-            let (done, is_done) = mpsc::channel();
-            let (_forever, end) = mpsc::channel::<()>();
-            let other = &lock;
-            scope.spawn(move || {
-                let _held = other.lock().unwrap();
-                done.send(()).unwrap();
-                let _ = end.recv_timeout(3 * SHORT_WAIT);
-            });
-            is_done.recv().unwrap();
-            assert!(waits(&lock).0, "it waits for longer than a moment");
-        });
-        assert!(waits(&held).1 >= LOCK_TIMEOUT);
-        for _ in 0..10 {
-            let waited = waits(&held).1;
-            assert!(waited >= SHORT_WAIT && waited < LOCK_TIMEOUT, "{waited:?}");
-        }
-        assert!(waits(&held).1 < SHORT_WAIT);
-        assert!(waits(&lock).0);
-    }
-
-    #[test]
-    fn a_value_that_a_panic_may_have_left_half_changed_can_only_be_discarded() {
-        let lock = TimedMutex::new(1);
-        let panicked = catch_unwind(AssertUnwindSafe(|| {
-            let mut held = lock.lock().unwrap();
-            *held = 2;
-            panic!("on purpose");
-        }));
-        assert!(panicked.is_err());
-        assert_eq!(lock.lock().err(), Some(Code::Internal));
-        assert!(lock.try_lock().is_none());
-        assert_eq!(*lock.wait_even_if_spoiled(), 2);
-    }
-}
+mod tests;

@@ -55,7 +55,7 @@ impl Store {
         reduce: ReduceId,
         most_bytes: usize,
     ) -> Result<MergedMeta, Refusal> {
-        self.view(Wait::InTime, key, reduce, |generation, view| {
+        self.view(Wait::Question, key, reduce, |generation, view| {
             generation.check_sparks_own()?;
             let mut meta = Vec::new();
             let mut num_chunks = 0;

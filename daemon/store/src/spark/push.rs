@@ -121,8 +121,8 @@ impl Store {
     ) -> Result<Code, Refusal> {
         self.check_takes()?;
         let found = match wait {
-            Wait::InTime | Wait::AtItsDisk => generation_for_push(self, key),
             Wait::Never => known_for_push(self, key, reduce),
+            _ => generation_for_push(self, key),
         };
         let generation = match found {
             Err(refusal) => return answer(refusal),

@@ -228,7 +228,7 @@ async fn rpc(call: &Call, body: Bytes) -> Result<Result<Answer, NoRoom>, CloseRe
         }
         _ => Vec::new(),
     };
-    let (service, call) = (Arc::clone(&call.service), call.clone());
+    let (service, call) = (Arc::clone(&call.service), call.clone().on_thread_of(kind));
     let work = move || handler::rpc(&call, &body);
     let done = service.lanes.run_at(kind, &places, work).await;
     done.map_err(|_| CloseReason::Panic)
