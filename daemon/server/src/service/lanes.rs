@@ -30,7 +30,7 @@ const PUSHES: usize = 96;
 /// Pushes of Spark's own to one disk of executors. Others wait before they have a thread.
 const PUSHES_OF_DISK: usize = 32;
 
-/// Aborts of map attempts, which punch holes into files.
+/// Aborts of map attempts, which may wait for the locks of many partitions.
 const ABORTS: usize = 8;
 
 /// Removals of blocks of executors. A disk has at most half of these threads.

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Removes the segments of an aborted attempt and frees their space: gaps in memory are closed, and
-//! holes are punched in files.
+//! the thread of a disk punches holes in its files.
 
-use std::io::ErrorKind;
 use std::ops::Range;
 
 use lodestone_model::{Code, LaidSegment, MapId, MapIndex};
@@ -11,6 +10,7 @@ use super::extents::FileRange;
 use super::partition::{Inner, Partition, Phase};
 use crate::resource::Resources;
 use crate::resource::timed_mutex::Wait;
+use crate::resource::trash::Hole;
 
 /// Disks free whole blocks: a smaller hole would free nothing.
 const HOLE_BYTES_MIN: u64 = 4096;
@@ -34,15 +34,21 @@ impl Partition {
             self.update_tail_hints(&inner);
             holes
         };
-        for hole in holes {
-            let (reduce, bytes) = (self.reduce(), (hole.offset, hole.length));
-            match self.home().punch(resources, hole.file, reduce, bytes) {
-                Err(error) if error.kind() != ErrorKind::NotFound => {
-                    const TEXT: &str = "the space of an aborted attempt was not freed";
-                    tracing::warn!(%reduce, ?hole, %error, "{TEXT}");
-                }
-                _ => {}
-            }
+        // The thread of the disk punches them: a disk that hangs must not take those for aborts.
+        for FileRange {
+            file,
+            offset,
+            length,
+        } in holes
+        {
+            let hole = Hole {
+                home: self.shared_home(),
+                file,
+                reduce: self.reduce(),
+                bytes: (offset, length),
+            };
+            let place = self.home().place(file, self.reduce());
+            resources.trash.put_hole(place, hole);
         }
         Ok(())
     }

@@ -151,6 +151,10 @@ impl Partition {
         &self.home
     }
 
+    pub(super) fn shared_home(&self) -> Arc<Home> {
+        Arc::clone(&self.home)
+    }
+
     pub(super) fn account(&self) -> &Account {
         &self.account
     }

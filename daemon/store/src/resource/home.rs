@@ -335,8 +335,7 @@ impl Home {
         }
     }
 
-    /// Frees the space of these bytes. If the disk makes no progress, their space is freed with the
-    /// files.
+    /// Frees the space of these bytes.
     pub(crate) fn punch(
         &self,
         resources: &Resources,

@@ -108,6 +108,7 @@ fn space_of_an_aborted_attempt_on_disk_is_given_back_and_others_are_read_as_befo
         .layout(&key(), MapRange::ALL, ReduceId(1))
         .unwrap();
     gone.abort();
+    world.store.look_after_all();
     let freed = world.load().disk_free - before;
     assert_eq!(freed, 4 * LARGE_BYTES as u64);
     let now = world
