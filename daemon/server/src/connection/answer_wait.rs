@@ -2,6 +2,7 @@
 //! How long the daemon waits for a client that takes none of its answers, or few bytes of them.
 
 use std::future::pending;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use lodestone_planted::{self as planted, Bug};
@@ -11,8 +12,7 @@ use tokio::time::timeout;
 use super::socket::writable;
 use super::watched::Watched;
 use super::{CloseReason, STALL_TIMEOUT};
-use crate::service::clock;
-use crate::service::line::Hurry;
+use crate::service::line::{Hurry, Line};
 use crate::service::pool::{Pool, Reserved};
 
 /// The memory for answers that one connection may have. A clone is the same.
@@ -22,7 +22,14 @@ pub(super) struct AnswerShare {
     pub(super) wanted: Pool,
     /// What it has.
     held: Pool,
+    /// The same of the shares of applications: a connection asks for one as a rule.
+    of_applications: Arc<Mutex<Vec<Held>>>,
+    /// All memory for answers.
+    all: Arc<Line>,
 }
+
+/// The line of an application, and what a connection has of its share.
+type Held = (Arc<Line>, Pool);
 
 /// What others may want of a client that does not take its answers.
 #[derive(Debug)]
@@ -33,30 +40,71 @@ pub(super) struct AnswerWait {
 }
 
 impl AnswerShare {
-    /// The share that a pool of the connection is.
-    pub(super) fn new(wanted: Pool) -> Self {
-        let held = wanted.share(1);
-        Self { wanted, held }
+    /// The share that a pool of the connection is of the memory of this line.
+    pub(super) fn new(wanted: Pool, all: Arc<Line>) -> Self {
+        Self {
+            held: wanted.share(1),
+            wanted,
+            of_applications: Arc::default(),
+            all,
+        }
     }
 
-    /// Counts memory that the connection has got. It is given back before that of the share, which
-    /// so has room for it.
-    pub(super) fn count(&self, bytes: u64) -> Option<Reserved> {
-        self.held.try_reserve(bytes)
+    /// True if the connection has memory.
+    pub(super) fn is_held(&self) -> bool {
+        self.held.used_bytes() > 0
+    }
+
+    /// Counts memory that the connection has got, of the share of an application. It is given back
+    /// before that of the connection's share, which so has room for it.
+    pub(super) fn count(&self, application: Option<Arc<Line>>, bytes: u64) -> Vec<Reserved> {
+        let of_application = application.and_then(|line| self.held_of(line).try_reserve(bytes));
+        let held = self.held.try_reserve(bytes);
+        held.into_iter().chain(of_application).collect()
+    }
+
+    /// Returns what the connection has of the share of an application.
+    fn held_of(&self, application: Arc<Line>) -> Pool {
+        let mut all = self.of_applications();
+        all.retain(|(_, held)| held.is_in_use());
+        match all.iter().find(|(line, _)| Arc::ptr_eq(line, &application)) {
+            Some((_, held)) => held.clone(),
+            None => {
+                let held = self.wanted.share(1);
+                all.push((application, held.clone()));
+                held
+            }
+        }
+    }
+
+    /// True if others wait for what the connection has.
+    fn is_wanted(&self) -> bool {
+        let is_wanted = |line: &Line, held: &Pool| line.is_wanted() && held.used_bytes() > 0;
+        let of_applications = || {
+            let all = self.of_applications();
+            all.iter().any(|(line, held)| is_wanted(line, held))
+        };
+        is_wanted(&self.all, &self.held) || of_applications()
+    }
+
+    fn of_applications(&self) -> MutexGuard<'_, Vec<Held>> {
+        self.of_applications
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl AnswerWait {
-    /// With a client whose answers take this share of the memory that `hurry` is of.
-    pub(super) fn new(share: AnswerShare, hurry: Hurry) -> Self {
+    /// With a client whose answers take this share of the memory.
+    pub(super) fn new(share: AnswerShare) -> Self {
+        let hurry = share.all.hurry();
         Self { share, hurry }
     }
 
     /// With a client for whose memory nobody waits.
     #[cfg(test)]
     pub(super) fn without_others() -> Self {
-        use crate::service::line::Line;
-        Self::new(AnswerShare::new(Pool::new(0)), Line::new(0).hurry())
+        Self::new(AnswerShare::new(Pool::new(0), Arc::new(Line::new(0))))
     }
 
     /// Waits until the client takes bytes again, with a time-out. A slow client has less time if it
@@ -77,12 +125,11 @@ impl AnswerWait {
         }
     }
 
-    /// Returns when others wait for the memory of a slow client. They say so again and again.
+    /// Returns when others wait for the memory of a slow client. They say so again and again, and
+    /// not to which share of an application they belong.
     async fn others_wait_for(&mut self, socket: &Watched) {
         while self.hurry.changed().await.is_ok() {
-            // Perhaps nobody waits any more.
-            let is_now = clock::now() <= self.hurry.borrow_and_update().until;
-            if is_now && self.share.held.used_bytes() > 0 && socket.takes_slowly() {
+            if socket.takes_slowly() && self.share.is_wanted() {
                 return;
             }
         }

@@ -33,7 +33,7 @@ use crate::service::pool::Reserved;
 use answer_wait::{AnswerShare, AnswerWait};
 use burst::Wanted;
 use pace::{LEAST_BYTES, LONGEST, WINDOW};
-use progress::LEAST_BYTES as SLOW_BYTES;
+use progress::{FAST_BYTES, LEAST_BYTES as SLOW_BYTES};
 use reader::Reader;
 pub(crate) use sending::GATHERED_CHUNKS;
 use socket::Socket;
@@ -102,8 +102,8 @@ pub enum CloseReason {
     StalledAnswer,
     /// The client takes few bytes, and holds memory.
     #[error(
-        "the client took fewer than {SLOW_BYTES} bytes of its answers in {} s, and others wait for \
-         their memory",
+        "the client took fewer than {SLOW_BYTES} bytes of its answers in {0} s, or is {0} s behind \
+         {FAST_BYTES} bytes a second, and others wait for their memory",
         WINDOW.as_secs()
     )]
     SlowAnswer,
@@ -206,8 +206,10 @@ pub async fn run(
     let (outbound, queue) = mpsc::channel(MAX_IN_WORK);
     let socket = place.watched(socket);
     let entry = Arc::clone(&place.entry);
-    let answers = AnswerShare::new(service.layouts.share_of(handler::SHARE_OF_ANSWERS));
-    let answer_wait = AnswerWait::new(answers.clone(), service.layouts.hurry());
+    let layouts = &service.layouts;
+    let answers = layouts.share_of(handler::SHARE_OF_ANSWERS);
+    let answers = AnswerShare::new(answers, layouts.all());
+    let answer_wait = AnswerWait::new(answers.clone());
     let writer = Writer::new(Arc::clone(&socket), queue, Arc::clone(service), answer_wait);
     let mut writer = tokio::spawn(writer.run());
     let call = Call::new(service, place.number);

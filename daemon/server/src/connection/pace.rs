@@ -30,8 +30,19 @@ const LEAST_SILENCE: Duration = Duration::from_millis(500);
 /// them when the request gets its memory.
 const WENT_ON_BYTES: usize = 64 << 10;
 
+/// A client that has sent most of its request fast may then be silent for so long, once: its JVM
+/// collects all of its garbage. Without it, such a client would lose its connection whenever a disk
+/// is slow: then others always wait for the memory of large blocks.
+const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+
+/// It has sent that many bytes a second: four times as many as are asked of it. A client that
+/// sends as slowly as it may gets no pause.
+const FAST_BYTES: usize = 256 << 10;
+
 #[derive(Debug)]
 pub(super) struct Pace {
+    /// When it began.
+    began: Instant,
     end: Instant,
     /// The length of this window.
     window: Duration,
@@ -44,6 +55,16 @@ pub(super) struct Pace {
     hurry: Hurry,
     /// The same for a part of the memory that has a line of its own.
     hurry_of_part: Option<Hurry>,
+    /// What is known of the end of the request, until the client has paused.
+    rest: Option<Rest>,
+}
+
+/// The bytes of a request that are to come.
+#[derive(Debug)]
+struct Rest {
+    missing: usize,
+    /// The client may pause when so few are missing.
+    few: usize,
 }
 
 impl Pace {
@@ -54,31 +75,46 @@ impl Pace {
 
     /// Begins like `begin`, for a request that has taken of a part of its memory, too.
     pub(super) fn begin_with_part(hurry: Hurry, hurry_of_part: Option<Hurry>) -> Self {
+        let began = clock::now();
         Self {
-            end: clock::now() + WINDOW,
+            began,
+            end: began + WINDOW,
             window: WINDOW,
             bytes: 0,
             all_bytes: 0,
             held: Duration::ZERO,
             hurry,
             hurry_of_part,
+            rest: None,
         }
+    }
+
+    /// Says how long the request is, and how much of it is here. So the client may pause.
+    pub(super) fn of_length(mut self, length: usize, here: usize) -> Self {
+        self.rest = Some(Rest {
+            missing: length.saturating_sub(here),
+            few: length / 2,
+        });
+        self
     }
 
     /// The client has done its part, and waits.
     pub(super) fn begin_again(&mut self) {
         self.held = Duration::ZERO;
-        self.begin_window();
+        self.begin_window(WINDOW);
     }
 
-    fn begin_window(&mut self) {
-        (self.end, self.window, self.bytes) = (clock::now() + WINDOW, WINDOW, 0);
+    fn begin_window(&mut self, window: Duration) {
+        (self.end, self.window, self.bytes) = (clock::now() + window, window, 0);
     }
 
     /// Counts bytes that came.
     pub(super) fn came(&mut self, bytes: usize) {
         self.bytes += bytes;
         self.all_bytes += bytes;
+        if let Some(rest) = &mut self.rest {
+            rest.missing = rest.missing.saturating_sub(bytes);
+        }
     }
 
     /// True while others wait for the memory.
@@ -110,9 +146,8 @@ impl Pace {
             true => turnover.max(LEAST_SILENCE),
             false => turnover,
         };
-        let end = clock::now() + turnover;
-        if self.window == WINDOW && end < self.end {
-            (self.end, self.window, self.bytes) = (end, turnover, 0);
+        if self.window == WINDOW && clock::now() + turnover < self.end {
+            self.begin_window(turnover);
         }
     }
 
@@ -124,9 +159,28 @@ impl Pace {
         let is_late = self.is_hurried() && self.held >= LONGEST;
         let goes_on = self.bytes >= least && !is_late || planted::is(Bug::SlowRequestKept);
         if goes_on {
-            self.begin_window();
+            self.begin_window(WINDOW);
+            return true;
         }
-        goes_on
+        let pauses = !is_late && self.may_pause();
+        if pauses {
+            self.rest = None;
+            // With time to go on after it.
+            self.begin_window(LONGEST_PAUSE + LEAST_SILENCE);
+        }
+        pauses
+    }
+
+    /// The client has sent most of its request, fast until this window began.
+    fn may_pause(&self) -> bool {
+        let is_at_end = self
+            .rest
+            .as_ref()
+            .is_some_and(|rest| rest.missing <= rest.few);
+        let window_began = self.end - self.window;
+        let time = window_began.saturating_duration_since(self.began);
+        let before = self.all_bytes - self.bytes;
+        self.is_hurried() && is_at_end && before as f64 >= time.as_secs_f64() * FAST_BYTES as f64
     }
 }
 
@@ -231,5 +285,40 @@ mod tests {
             pace.over().await;
             assert_eq!(clock::now() - begin, longest, "after {came} bytes");
         }
+    }
+
+    /// A client that has sent so many bytes in a second, of a request of 1 MiB, and then sends so
+    /// many each half second while others wait. Returns how long it keeps its connection.
+    async fn kept_for(sent: usize, then: usize) -> Duration {
+        const LENGTH: usize = 1 << 20;
+        let (sender, hurry) = watch::channel(Haste::now(WINDOW));
+        let mut pace = Pace::begin(hurry).of_length(LENGTH, 16 << 10);
+        pace.came(sent);
+        advance(Duration::from_secs(1)).await;
+        let began = clock::now();
+        let mut goes_on = true;
+        while goes_on && began.elapsed() < LONGEST {
+            sender.send_replace(Haste::now(WINDOW / 100));
+            if timeout(LEAST_SILENCE, pace.over()).await.is_ok() {
+                goes_on = pace.goes_on();
+            }
+            pace.came(then);
+        }
+        began.elapsed()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_that_has_sent_most_of_its_request_may_pause_once_and_a_slow_one_may_not() {
+        const HALF: usize = 512 << 10;
+        let pause = LEAST_SILENCE + LONGEST_PAUSE + LEAST_SILENCE;
+        assert_eq!(kept_for(HALF, 0).await, pause);
+        assert_eq!(kept_for(HALF / 2, 0).await, LEAST_SILENCE, "less than most");
+        // Less than 64 KiB/s.
+        assert_eq!(kept_for(HALF, 30 << 10).await, pause, "only once");
+        let mut slow = Pace::begin(watch::channel(Haste::now(WINDOW)).1).of_length(HALF, HALF / 2);
+        slow.begin_window(LEAST_SILENCE);
+        slow.began -= WINDOW;
+        slow.all_bytes = HALF;
+        assert!(!slow.goes_on(), "less than 256 KiB/s");
     }
 }

@@ -14,6 +14,10 @@ use crate::service::clock;
 /// clients share a network of 1 Gbit/s, each of them moves about four times as many.
 pub(super) const LEAST_BYTES: usize = 64 << 10;
 
+/// So many bytes a second a client takes that holds memory of answers, if others wait for it: each
+/// of four hundred clients that share a network of 1 Gbit/s takes more.
+pub(super) const FAST_BYTES: usize = 256 << 10;
+
 /// What the client moved since the daemon first had to wait for it. Only the time counts in which
 /// the daemon waits for the client: a disk may be slow as well.
 #[derive(Debug, Default)]
@@ -25,11 +29,23 @@ struct Moved {
     waited: Duration,
     /// Since when the daemon waits for the client.
     since: Option<Instant>,
+    /// How far the client is behind [`FAST_BYTES`]. Bytes that it takes faster do not count later.
+    behind: Duration,
 }
 
 impl Moved {
+    /// Begins again with what makes a client slow.
+    fn forget(&mut self) {
+        (self.bytes, self.waited, self.since) = (0, Duration::ZERO, None);
+    }
+
     fn waited(&self) -> Duration {
-        self.waited + self.since.map_or(Duration::ZERO, |since| since.elapsed())
+        self.waited + self.waits()
+    }
+
+    /// How long the daemon waits for the client now.
+    fn waits(&self) -> Duration {
+        self.since.map_or(Duration::ZERO, |since| since.elapsed())
     }
 }
 
@@ -45,9 +61,16 @@ impl Progress {
     pub(super) fn moved(&self, bytes: usize) {
         let mut state = self.state();
         state.bytes += bytes;
+        let time = Duration::from_secs_f64(bytes as f64 / FAST_BYTES as f64);
+        state.behind = state.behind.saturating_sub(time);
         if state.bytes >= LEAST_BYTES {
-            *state = Moved::default();
+            state.forget();
         }
+    }
+
+    /// The client holds memory from now on.
+    pub(super) fn holds(&self) {
+        self.state().behind = Duration::ZERO;
     }
 
     /// The client has nothing to move.
@@ -61,6 +84,13 @@ impl Progress {
         state.since.is_some() && state.waited() >= WINDOW
     }
 
+    /// The daemon waits for the client, which is [`WINDOW`] behind: N bytes take it at most that
+    /// long and N / [`FAST_BYTES`] seconds.
+    pub(super) fn is_behind(&self) -> bool {
+        let state = self.state();
+        state.since.is_some() && state.behind + state.waits() >= WINDOW
+    }
+
     fn state(&self) -> MutexGuard<'_, Moved> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -72,7 +102,9 @@ struct End<'a>(&'a Progress);
 impl Drop for End<'_> {
     fn drop(&mut self) {
         let mut state = self.0.state();
-        state.waited = state.waited();
+        let waits = state.waits();
+        state.waited += waits;
+        state.behind += waits;
         state.since = None;
     }
 }

@@ -38,9 +38,14 @@ impl Watched {
         self.wait(self.entry.sending.wait(awaited)).await
     }
 
-    /// The daemon waits for the client, which takes its answers too slowly.
+    /// The daemon waits for the client, which takes its answers too slowly for their memory.
     pub(super) fn takes_slowly(&self) -> bool {
-        self.entry.taking.is_slow()
+        self.entry.taking.is_slow() || self.entry.taking.is_behind()
+    }
+
+    /// Answers of the client have memory from now on.
+    pub(super) fn holds_answers(&self) {
+        self.entry.taking.holds();
     }
 
     /// There is nothing to be sent.

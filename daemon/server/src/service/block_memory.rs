@@ -2,9 +2,12 @@
 //! The part of the memory for uploads that blocks of Spark's own push to one disk of executors may
 //! take. A disk that is slow or hangs keeps them for long, and leaves the rest to other disks.
 
+use lodestone_model::AppId;
+
+use super::app_lines::AppLines;
 use super::line::{Hurry, Line};
 use super::pool::{Pool, Reserved};
-use super::uploads::SMALL_BYTES;
+use super::uploads::{Incoming, SMALL_BYTES, Uploads};
 
 /// Large blocks for one disk may have this part.
 const LARGE_PART: u64 = 4;
@@ -13,25 +16,55 @@ const LARGE_PART: u64 = 4;
 /// at a time: its share of the memory for large uploads, and all of that for small ones.
 const SMALL_EIGHTHS: u64 = 5;
 
+/// The memory of a large block.
+#[derive(Debug)]
+pub(crate) struct LargeBlock {
+    pub(crate) incoming: Incoming,
+    /// What it has of the memory for its disk.
+    pub(crate) at_disk: [Reserved; 2],
+    /// Says when others wait for that.
+    pub(crate) hurry: Hurry,
+}
+
 /// The memory of blocks for one disk.
 #[derive(Debug)]
 pub struct BlockMemory {
     large: Line,
+    /// What the large blocks of one application may have, with those that wait: half of its share
+    /// of the memory for uploads. The other half is for other disks.
+    of_applications: AppLines,
     small: Pool,
 }
 
 impl BlockMemory {
     /// A part of the memory for uploads.
     pub fn of(upload_bytes: u64) -> Self {
+        let large = Line::new(upload_bytes / LARGE_PART);
         Self {
-            large: Line::new(upload_bytes / LARGE_PART),
+            of_applications: AppLines::heard_by(large.capacity_bytes(), large.hasten()),
+            large,
             small: Pool::new(upload_bytes / 8 * SMALL_EIGHTHS),
         }
     }
 
-    /// Waits for memory of a large block, first come, first served.
-    pub(crate) async fn reserve_large(&self, bytes: u64) -> (Reserved, Hurry) {
-        (self.large.reserve(bytes).await, self.large.hurry())
+    /// Waits for the memory of a large block, first come, first served. A block that waits for a
+    /// share of its application has no memory that blocks of others need, and one that waits for
+    /// this disk has no memory that uploads to other disks need.
+    pub(crate) async fn reserve_large(
+        &self,
+        uploads: &Uploads,
+        app: &AppId,
+        connection: &Pool,
+        bytes: u64,
+    ) -> LargeBlock {
+        let of_application = self.of_applications.of(app).reserve(bytes).await;
+        let shares = uploads.reserve_shares(app, connection, bytes).await;
+        let of_all = self.large.reserve(bytes).await;
+        LargeBlock {
+            incoming: uploads.reserve_large(shares, bytes).await,
+            at_disk: [of_all, of_application],
+            hurry: self.large.hurry(),
+        }
     }
 
     /// Takes memory that is free now, for a small block that has to wait for the disk.

@@ -3,6 +3,7 @@
 //! come, first served. Meanwhile each client that has memory must go on with its request, or lose
 //! its connection: however many clients announce requests and send no more of them, the line moves.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
@@ -29,8 +30,12 @@ pub struct Line {
     /// that was wanted.
     first: Mutex<Instant>,
     wanted: Wanted,
-    hurry: watch::Sender<Haste>,
+    hasten: Hasten,
 }
+
+/// Tells those that have memory that others wait for it. A clone tells the same ones.
+#[derive(Debug, Clone)]
+pub struct Hasten(Arc<watch::Sender<Haste>>);
 
 /// Others wait for the memory.
 #[derive(Debug, Clone, Copy)]
@@ -52,14 +57,25 @@ impl Haste {
 /// Those that have memory of a line hear here that others wait for it.
 pub type Hurry = watch::Receiver<Haste>;
 
+impl Default for Hasten {
+    fn default() -> Self {
+        Self(Arc::new(watch::Sender::new(Haste::now(Duration::ZERO))))
+    }
+}
+
 impl Line {
     /// A line for memory of this size.
     pub fn new(bytes: u64) -> Self {
+        Self::heard_by(bytes, Hasten::default())
+    }
+
+    /// A line for memory of this size. All that hear `hasten` hear when others wait for it.
+    pub(super) fn heard_by(bytes: u64, hasten: Hasten) -> Self {
         Self {
             pool: Pool::new(bytes),
             first: Mutex::new(clock::now()),
             wanted: Wanted::default(),
-            hurry: watch::Sender::new(Haste::now(Duration::ZERO)),
+            hasten,
         }
     }
 
@@ -80,14 +96,29 @@ impl Line {
 
     /// For a request that has got memory.
     pub(crate) fn hurry(&self) -> Hurry {
-        self.hurry.subscribe()
+        self.hasten.0.subscribe()
+    }
+
+    /// For other lines whose waits those hear that have memory of this one.
+    pub(super) fn hasten(&self) -> Hasten {
+        self.hasten.clone()
+    }
+
+    /// True while somebody waits for the memory.
+    pub(crate) fn is_wanted(&self) -> bool {
+        self.wanted.now.load(Relaxed) > 0
+    }
+
+    /// True if something of the memory is reserved.
+    pub(super) fn is_in_use(&self) -> bool {
+        self.pool.is_in_use()
     }
 
     /// Takes memory that is free now, if nobody waits for it.
     pub(crate) fn try_reserve(&self, bytes: u64) -> Option<Reserved> {
-        match self.wanted.now.load(Relaxed) {
-            0 => self.pool.try_reserve(bytes),
-            _ => None,
+        match self.is_wanted() {
+            true => None,
+            false => self.pool.try_reserve(bytes),
         }
     }
 
@@ -108,7 +139,7 @@ impl Line {
             }
             let turnover = self.turnover();
             if !planted::is(Bug::NobodyHurried) {
-                self.hurry.send_replace(Haste::now(turnover));
+                self.hasten.0.send_replace(Haste::now(turnover));
             }
             if let Ok(reserved) = timeout(turnover, &mut memory).await {
                 return reserved;

@@ -20,6 +20,7 @@ use reports::Reports;
 use shared_pool::SharedPool;
 use uploads::Uploads;
 
+mod app_lines;
 pub mod block_memory;
 pub mod body;
 pub mod clock;

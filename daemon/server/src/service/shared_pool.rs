@@ -2,41 +2,41 @@
 //! A pool of which each connection and each application may hold a share. A request for more than
 //! a share waits until it can have all of the share.
 
-use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
+use std::iter;
+use std::sync::Arc;
 
 use lodestone_model::AppId;
 
+use super::app_lines::AppLines;
 use super::line::{Hurry, Line};
 use super::pool::{Pool, Reserved};
 
 /// One connection may hold a quarter of the memory.
 pub(super) const PART_OF_CONNECTION: u64 = 4;
 
-/// Above this number of applications those that hold nothing are forgotten.
-const APPLICATIONS: usize = 64;
-
 /// The memory, and what each application may hold.
 #[derive(Debug)]
 pub struct SharedPool {
-    all: Line,
-    /// The share of an application.
-    application_bytes: u64,
-    of_applications: Mutex<HashMap<AppId, Pool>>,
+    all: Arc<Line>,
+    of_applications: AppLines,
 }
 
 impl SharedPool {
     /// A pool of this size, of which an application may hold half.
     pub fn new(bytes: u64) -> Self {
-        Self::with_share(bytes, bytes / 2)
+        Self {
+            all: Arc::new(Line::new(bytes)),
+            of_applications: AppLines::new(bytes / 2),
+        }
     }
 
-    /// A pool of this size, with this share for each application.
+    /// A pool of this size, with this share for each application. Those that have memory of it hear
+    /// also when others wait for the share of an application.
     pub fn with_share(bytes: u64, application_bytes: u64) -> Self {
+        let all = Arc::new(Line::new(bytes));
         Self {
-            all: Line::new(bytes),
-            application_bytes,
-            of_applications: Mutex::default(),
+            of_applications: AppLines::heard_by(application_bytes, all.hasten()),
+            all,
         }
     }
 
@@ -53,6 +53,16 @@ impl SharedPool {
     /// For a request that has got memory.
     pub(crate) fn hurry(&self) -> Hurry {
         self.all.hurry()
+    }
+
+    /// The line for all of it.
+    pub(crate) fn all(&self) -> Arc<Line> {
+        Arc::clone(&self.all)
+    }
+
+    /// The share of an application, and its line.
+    pub(crate) fn of_application(&self, app: &AppId) -> Arc<Line> {
+        self.of_applications.of(app)
     }
 
     /// The share of a new connection.
@@ -85,10 +95,26 @@ impl SharedPool {
         connection: &Pool,
         bytes: u64,
     ) -> Vec<Reserved> {
+        let shares = self.reserve_shares(app, connection, bytes).await;
+        self.reserve_all(shares, bytes).await
+    }
+
+    /// Waits for the shares of the connection and of the application.
+    pub(crate) async fn reserve_shares(
+        &self,
+        app: &AppId,
+        connection: &Pool,
+        bytes: u64,
+    ) -> [Reserved; 2] {
         let of_connection = connection.reserve(bytes).await;
         let of_application = self.of_application(app).reserve(bytes).await;
+        [of_application, of_connection]
+    }
+
+    /// Waits for the memory of a request that has these shares.
+    pub(crate) async fn reserve_all(&self, shares: [Reserved; 2], bytes: u64) -> Vec<Reserved> {
         let all = self.all.reserve(bytes).await;
-        vec![all, of_application, of_connection]
+        iter::once(all).chain(shares).collect()
     }
 
     /// Waits for memory of a request whose application is not known.
@@ -100,18 +126,6 @@ impl SharedPool {
     /// Takes memory that is free now, without a share.
     pub(crate) fn try_reserve_for_unknown(&self, bytes: u64) -> Option<Reserved> {
         self.all.try_reserve(bytes)
-    }
-
-    fn of_application(&self, app: &AppId) -> Pool {
-        let mut pools = self
-            .of_applications
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        if pools.len() >= APPLICATIONS && !pools.contains_key(app) {
-            pools.retain(|_, pool| pool.is_in_use());
-        }
-        let share = || Pool::new(self.application_bytes);
-        pools.entry(app.clone()).or_insert_with(share).clone()
     }
 }
 

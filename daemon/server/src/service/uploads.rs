@@ -134,6 +134,21 @@ impl Uploads {
         }
     }
 
+    /// Waits for the shares of a large upload.
+    pub(super) async fn reserve_shares(
+        &self,
+        app: &AppId,
+        connection: &Pool,
+        bytes: u64,
+    ) -> [Reserved; 2] {
+        self.large.reserve_shares(app, connection, bytes).await
+    }
+
+    /// Waits for the memory of a large upload that has these shares.
+    pub(super) async fn reserve_large(&self, shares: [Reserved; 2], bytes: u64) -> Incoming {
+        self.of_large(self.large.reserve_all(shares, bytes).await)
+    }
+
     fn of_large(&self, reserved: Vec<Reserved>) -> Incoming {
         Incoming {
             reserved,

@@ -24,6 +24,7 @@ mod process;
 mod refusals;
 mod remote;
 mod several_disks;
+mod slow_readers;
 mod spark;
 mod stop;
 mod support;

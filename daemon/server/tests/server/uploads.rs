@@ -11,6 +11,7 @@ use lodestone_server::connection::pace::WINDOW;
 use lodestone_store::Environment;
 use lodestone_wire::Frame;
 use lodestone_wire::extension::ShuffleAddress;
+use lodestone_wire::extension::push::PushBatchReply;
 use lodestone_wire::extension::status::{Done, Refused};
 use lodestone_wire::frame::StreamId;
 
@@ -314,6 +315,53 @@ fn applications_that_stop_in_the_middle_of_pushes_make_way_for_the_push_of_anoth
     assert_eq!(codes, [Code::Ok]);
     assert!(began.elapsed() < WINDOW / 2, "{:?}", began.elapsed());
     drop(crowd);
+    daemon.stop();
+}
+
+/// Pushes of so many applications wait, or have memory, and none of them goes on.
+fn crowd_of_applications(daemon: &Inside, count: u32) -> Vec<Client> {
+    let body = vec![7; 6_900 << 10];
+    let pushers = (0..count).flat_map(|number| {
+        let mut key = daemon.key(1);
+        key.shuffle.app = AppId::new(format!("application_{number}").as_str()).unwrap();
+        daemon.connect().register(&key, 8, 1);
+        let (meta, body) = batch(&key, 0, 1, &[(0, &body)]);
+        [0, 1].map(|_| {
+            let mut client = daemon.connect();
+            client.begin_upload(&meta, &body, 20_000);
+            client
+        })
+    });
+    pushers.collect()
+}
+
+/// The JVM of the client collects all of its garbage. Others wait for the memory all the time.
+#[test]
+fn a_push_of_which_most_has_come_is_taken_after_a_pause_of_two_seconds() {
+    const PUSHED: usize = 3 << 20;
+    let daemon = Inside::with_memory(Environment::os(), MEMORY);
+    let key = daemon.key(1);
+    let mut honest = daemon.connect();
+    honest.register(&key, 1, 1);
+    let (meta, body) = batch(&key, 0, 1, &[(0, &vec![8; PUSHED])]);
+    let third = PUSHED / 3;
+    let id = honest.begin_upload(&meta, &body, third);
+    wait_for_use_of(&daemon, PUSHED as u64);
+    let clock = daemon.stop_the_clock();
+    let crowd = crowd_of_applications(&daemon, 20);
+    wait_for_use_of(&daemon, 13 * MIB);
+    // The first that waits leaves more time than those that come after it.
+    for piece in body[third..2 * third].chunks(third / 32) {
+        honest.socket.write_all(piece).unwrap();
+        clock.pass(WINDOW / 2 / 32);
+    }
+    for _ in 0..40 {
+        clock.pass(Duration::from_millis(50));
+    }
+    honest.socket.write_all(&body[2 * third..]).unwrap();
+    let reply: PushBatchReply = read(&honest.answer_to(id));
+    assert_eq!(reply.codes, [Code::Ok]);
+    drop((clock, crowd));
     daemon.stop();
 }
 

@@ -14,7 +14,7 @@ use lodestone_wire::spark::register::RegisterExecutor;
 
 use crate::bad_disk::{BAD, Host, block, shuffle};
 use crate::support::Client;
-use crate::support::client::{hello, read};
+use crate::support::client::{batch, hello, read};
 use crate::support::daemon::TEST_TIMEOUT;
 use crate::support::trap::Does;
 
@@ -199,5 +199,39 @@ fn a_client_that_sends_no_more_of_a_block_makes_way_for_others_that_push_to_the_
     let took = began.elapsed();
     assert_eq!(answer.code, PushCode::Success);
     assert!(took < WINDOW * 4 / 5, "{took:?}");
+    host.daemon.stop();
+}
+
+/// Its other pushes have all memory that it may have, and stop.
+#[test]
+fn an_application_that_waits_for_its_own_memory_holds_none_of_a_disk() {
+    const MORE_THAN_A_SHARE: usize = 20 << 20;
+    let host = Host::start();
+    let [full, other, ..] = applications(&host);
+    let mut key = host.daemon.key(1);
+    key.shuffle.app = full.app.clone();
+    host.daemon.connect().register(&key, 2, 1);
+    let large = vec![7; MORE_THAN_A_SHARE];
+    let (meta, body) = batch(&key, 0, 1, &[(0, &large)]);
+    let mut crowd: Vec<_> = (0..2).map(|_| host.daemon.connect()).collect();
+    for client in &mut crowd {
+        client.begin_upload(&meta, &body, 20_000);
+    }
+    while host.daemon.service.uploads.used_bytes() < MORE_THAN_A_SHARE as u64 {
+        thread::yield_now();
+    }
+    let clock = host.daemon.stop_the_clock();
+    // All that large blocks for one disk may take.
+    let mut waits = host.daemon.connect();
+    waits.begin_upload(&block(full, 0), &large, 20_000);
+    let began = Instant::now();
+    while began.elapsed() < Duration::from_secs(1) {
+        let _: HelloReply = host.daemon.connect().ask(&hello());
+    }
+    let mut client = host.daemon.connect();
+    let id = client.send_upload(&block(other, 0), &vec![7; 300_000]);
+    let answer: BlockPushReturnCode = read(&client.answer_to(id));
+    assert_eq!(answer.code, PushCode::Success);
+    drop((clock, crowd, waits));
     host.daemon.stop();
 }

@@ -15,24 +15,24 @@ use tokio::time::timeout;
 use super::{at_once, carry_out};
 use crate::connection::CloseReason;
 use crate::handler::{self, Answer, Call, Upload};
-use crate::service::block_memory::BlockMemory;
+use crate::service::block_memory::{BlockMemory, LargeBlock};
 use crate::service::body::{PooledBody, memory_bytes};
 use crate::service::lanes::{Kind, Lanes, Turns};
-use crate::service::line::Hurry;
-use crate::service::pool::Reserved;
+use crate::service::pool::{Pool, Reserved};
 
 /// How often a block that waits looks whether its disk hangs.
 const LOOK: Duration = Duration::from_millis(500);
 
-/// Looks for the first block of a partition, and waits for memory of the large blocks for its disk.
-/// The connection reads nothing until then. Small blocks do not wait for such memory: a thousand
-/// connections bring many at a time, and would take twice the processor time. Others may wait for
-/// the memory. An answer refuses the push.
+/// Looks for the first block of a partition, and waits for the memory of a large block. The
+/// connection reads nothing until then. Small blocks do not wait for such memory: a thousand
+/// connections bring many at a time, and would take twice the processor time. An answer refuses the
+/// push.
 pub(super) async fn room(
     call: &Call,
     upload: &Upload,
+    connection: &Pool,
     bytes: u64,
-) -> Result<Result<Option<(Reserved, Hurry)>, Answer>, CloseReason> {
+) -> Result<Result<Option<LargeBlock>, Answer>, CloseReason> {
     if !BlockMemory::is_large(bytes) {
         return Ok(Ok(None));
     }
@@ -43,11 +43,12 @@ pub(super) async fn room(
         return Ok(Err(answer));
     }
     let service = &call.service;
-    let memory = service.blocks_at(places.write).reserve_large(bytes);
+    let blocks = service.blocks_at(places.write);
+    let memory = blocks.reserve_large(&service.uploads, upload.app(), connection, bytes);
     tokio::pin!(memory);
     while !service.store.writes_are_stalled(places.write) {
-        if let Ok((memory, hurry)) = timeout(LOOK, &mut memory).await {
-            return Ok(Ok(Some((memory, hurry))));
+        if let Ok(memory) = timeout(LOOK, &mut memory).await {
+            return Ok(Ok(Some(memory)));
         }
     }
     // If the shuffle has ended meanwhile, the block is too late.
@@ -92,8 +93,8 @@ pub(super) struct Waiting {
     pub(super) body: PooledBody,
     /// The codes that its first segments got.
     pub(super) before: Vec<Code>,
-    /// The memory of a large block.
-    pub(super) room: Option<Reserved>,
+    /// The memory of a large block at its disk.
+    pub(super) room: Option<[Reserved; 2]>,
 }
 
 /// Carries out an upload. A block that has no memory at the disk for which it waits takes that of
@@ -124,7 +125,8 @@ pub(super) async fn push(call: Call, waiting: Waiting) -> Result<Answer, CloseRe
         }
     }
     let small = || service.blocks_at(places.write).try_small(bytes);
-    let Some(_memory) = room.or_else(small) else {
+    let memory = room.map(Vec::from);
+    let Some(_memory) = memory.or_else(|| small().map(|small| vec![small])) else {
         return Ok(handler::upload_without_room(&call, &upload));
     };
     let hangs = || service.store.writes_are_stalled(places.write);

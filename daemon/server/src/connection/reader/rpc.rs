@@ -13,6 +13,7 @@ use tokio::time::timeout;
 use super::blocks::remove_blocks;
 use super::{Reader, answer_frame, at_once, carry_out, send};
 use crate::connection::answer_wait::AnswerShare;
+use crate::connection::watched::Watched;
 use crate::connection::{CloseReason, Hold, Outbound};
 use crate::handler::{self, Answer, Call, NoRoom};
 use crate::service::lanes::Kind;
@@ -44,7 +45,7 @@ impl Reader {
             };
             if let Some((app, bytes)) = needed {
                 let longest = handler::answer_timeout(&body);
-                let room = socket.wait(answer_room(&call, app, &answers, bytes));
+                let room = socket.wait(answer_room(&call, &socket, app, &answers, bytes));
                 match timeout(longest, room).await {
                     Ok(Some(reserved)) => hold.memory = reserved,
                     Ok(None) => return,
@@ -83,7 +84,8 @@ impl Reader {
         let (answers, socket) = (self.answers.clone(), Arc::clone(&self.socket));
         tokio::spawn(async move {
             if let Some((app, bytes)) = handler::merged_meta_memory(&call, &request) {
-                match socket.wait(answer_room(&call, app, &answers, bytes)).await {
+                let room = answer_room(&call, &socket, app, &answers, bytes);
+                match socket.wait(room).await {
                     Some(reserved) => hold.memory = reserved,
                     None => return,
                 }
@@ -141,6 +143,7 @@ async fn answer_memory(
 /// itself. `None` if the connection ends: requests of connections that ended must not pile up.
 async fn answer_room(
     call: &Call,
+    socket: &Watched,
     app: Option<AppId>,
     share: &AnswerShare,
     bytes: u64,
@@ -151,7 +154,12 @@ async fn answer_room(
             Some(app) => layouts.reserve(app, &share.wanted, bytes).await,
             None => layouts.reserve_for_unknown(&share.wanted, bytes).await,
         };
-        share.count(bytes).into_iter().chain(reserved).collect()
+        if !share.is_held() {
+            socket.holds_answers();
+        }
+        let of_application = app.as_ref().map(|app| layouts.of_application(app));
+        let counted = share.count(of_application, bytes);
+        counted.into_iter().chain(reserved).collect()
     };
     let ended = call.streams.room().ended();
     tokio::select! {

@@ -14,12 +14,23 @@ use crate::connection::{CloseReason, Hold};
 use crate::handler::{self, Answer, Upload};
 use crate::metrics::stopwatch::Stopwatch;
 use crate::service::body::{PooledBody, memory_bytes};
+use crate::service::line::Hurry;
 use crate::service::pool::Reserved;
 use crate::service::uploads::Incoming;
 
 /// So many bytes of an upload, or all, have come before memory is reserved for the rest. A client
 /// that only announces an upload gets none.
 const FIRST_BYTES: usize = 16 << 10;
+
+/// The memory of an upload.
+struct Memory {
+    incoming: Incoming,
+    /// What a large block has at its disk. Others may wait for it too.
+    room: Option<[Reserved; 2]>,
+    hurry_of_disk: Option<Hurry>,
+    /// What a long answer has.
+    reply: Option<Reserved>,
+}
 
 impl Reader {
     pub(super) async fn upload(
@@ -64,23 +75,22 @@ impl Reader {
             }
         }
         let bytes = (memory_bytes(length) + meta_bytes) as u64;
-        // Before this has memory that pushes to other disks need.
-        let room = push::room(&self.call, &upload, bytes);
-        let room = match self.socket.wait(room).await? {
-            Ok(room) => room,
+        let memory = match self.memory(&upload, bytes).await? {
+            Ok(memory) => memory,
             Err(answer) => {
                 drop(upload);
                 return self.refuse_late(request_id, answer, body_bytes, hold).await;
             }
         };
-        let Some((incoming, reply)) = self.upload_room(&upload, bytes).await else {
-            let answer = handler::upload_without_room(&self.call, &upload);
-            drop((upload, room));
-            return self.refuse_late(request_id, answer, body_bytes, hold).await;
-        };
-        let (room, hurry_of_disk) = room.unzip();
+        let Memory {
+            incoming,
+            room,
+            hurry_of_disk,
+            reply,
+        } = memory;
         hold.memory = incoming.reserved;
-        self.pace = Some(Pace::begin_with_part(incoming.hurry, hurry_of_disk));
+        let pace = Pace::begin_with_part(incoming.hurry, hurry_of_disk);
+        self.pace = Some(pace.of_length(length, self.buffer.len()));
         let body = self.body(length).await?;
         self.pace = None;
         let tried = before.map_or_else(
@@ -123,6 +133,33 @@ impl Reader {
             let answer = answer.and_then(|answer| answer_frame(request_id, answer));
             send(&outbound, answer, hold);
         });
+    }
+
+    /// Waits for the memory of an upload. An answer refuses it.
+    async fn memory(
+        &mut self,
+        upload: &Upload,
+        bytes: u64,
+    ) -> Result<Result<Memory, Answer>, CloseReason> {
+        let block = push::room(&self.call, upload, &self.uploads, bytes);
+        Ok(match self.socket.wait(block).await? {
+            Err(answer) => Err(answer),
+            Ok(Some(block)) => Ok(Memory {
+                incoming: block.incoming,
+                room: Some(block.at_disk),
+                hurry_of_disk: Some(block.hurry),
+                reply: None,
+            }),
+            Ok(None) => match self.upload_room(upload, bytes).await {
+                None => Err(handler::upload_without_room(&self.call, upload)),
+                Some((incoming, reply)) => Ok(Memory {
+                    incoming,
+                    room: None,
+                    hurry_of_disk: None,
+                    reply,
+                }),
+            },
+        })
     }
 
     /// Waits for the memory of an upload, after that of a long answer. A long list of segments has
