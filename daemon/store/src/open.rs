@@ -33,6 +33,9 @@ const DIRECTORIES_MAX: usize = 1024;
 const NAMES_PART: u64 = 16;
 const NAMES_LEAST_BYTES: u64 = 1 << 20;
 
+/// Space of aborted attempts is freed for so long after a handover was written.
+const LAST_HOLES_MS: u64 = 2_000;
+
 /// The settings that the operator chooses.
 #[derive(Clone, Debug)]
 pub struct StoreConfig {
@@ -217,8 +220,11 @@ impl Store {
         let all = applications.iter().flat_map(|app| app.generations());
         self.discard(all.filter(|generation| generation.kind() == Kind::Merge));
         // Those of executors keep their files, and may hang.
-        for place in 0..usize::from(self.disk_count()) {
-            self.resources.trash.empty(place, &self.resources);
+        let (resources, places) = (&self.resources, 0..usize::from(self.disk_count()));
+        let end_ms = self.now_ms() + LAST_HOLES_MS;
+        for place in places {
+            // The next daemon does not know the holes.
+            while resources.trash.empty(place, resources) && self.now_ms() < end_ms {}
         }
         writing(&self.applications).clear();
         locked(&self.locks).clear();

@@ -143,7 +143,7 @@ pub fn kind(body: &[u8]) -> Kind {
         | ext::fetch::FetchSegments::ID
         | spark::fetch::FetchShuffleBlockChunks::ID => Kind::Question,
         spark::finalize::FinalizeShuffleMerge::ID => Kind::Push,
-        // An abort punches holes into files.
+        // An abort waits for the locks of partitions that are written.
         ext::commit::AbortMap::ID => Kind::Abort,
         spark::remove::RemoveBlocks::ID => Kind::Removal,
         spark::register::RegisterExecutor::ID => Kind::Registration,

@@ -9,8 +9,8 @@ use lodestone_model::{Code, LaidSegment, MapId, MapIndex};
 use super::extents::FileRange;
 use super::partition::{Inner, Partition, Phase};
 use crate::resource::Resources;
+use crate::resource::holes::Hole;
 use crate::resource::timed_mutex::Wait;
-use crate::resource::trash::Hole;
 
 /// Disks free whole blocks: a smaller hole would free nothing.
 const HOLE_BYTES_MIN: u64 = 4096;

@@ -30,9 +30,10 @@ const PUSHES_MAX: usize = 32;
 /// leave threads to other disks.
 const IN_LINE_MAX: usize = 16;
 
-/// No write made progress for this long: a disk in use is seldom so slow. Those that wait for it
-/// with much memory leave it to others ([`Flow::is_slow`]).
-const SLOW_MS: u64 = 1_000;
+/// No write made progress for this long. A journal that is committed takes less, and clients wait
+/// longer for their answers. Those that wait for the disk with much memory leave it to others
+/// ([`Flow::is_slow`]).
+const SLOW_MS: u64 = 3_000;
 
 /// How often a waiting thread checks whether the disk is stalled.
 const LOOK: Duration = Duration::from_millis(500);
@@ -54,7 +55,7 @@ pub(crate) struct Flow {
 /// Who waits for a turn. None takes the place of one of the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Line {
-    /// Callers that may retry, of which as many wait as write.
+    /// Callers that may retry. With those that write there are twice as many as may write.
     Short,
     /// Pushes to a disk of executors. They waited before they had a thread.
     Pushes,
@@ -174,7 +175,7 @@ impl Flow {
         clock: &'a dyn Clock,
     ) -> io::Result<Writing<'a>> {
         let waiting_max = match line {
-            Line::Short => self.writers_max,
+            Line::Short => self.short_max(),
             Line::Pushes => PUSHES_MAX,
             Line::Finalizes => IN_LINE_MAX,
         };
@@ -202,6 +203,23 @@ impl Flow {
             let waited = self.ended.wait_timeout(waiting, LOOK);
             waiting = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
+        Ok(self.writing(body, clock))
+    }
+
+    /// Bodies may let few write: as many more wait, with those that were there before.
+    fn short_max(&self) -> usize {
+        2 * self.writers_max - self.writers.load(SeqCst).min(self.writers_max)
+    }
+
+    /// Gives a turn if there is one now, to a caller without a body.
+    pub(crate) fn try_begin<'a>(&'a self, clock: &'a dyn Clock) -> Option<Writing<'a>> {
+        let _waiting = locked(&self.waiting);
+        let has_turn = !self.is_stalled(clock) && self.has_turn(0);
+        has_turn.then(|| self.writing(0, clock))
+    }
+
+    /// The caller has found that there is a turn, and has the lock.
+    fn writing<'a>(&'a self, body: u64, clock: &'a dyn Clock) -> Writing<'a> {
         let writing = Writing {
             flow: self,
             clock,
@@ -213,7 +231,7 @@ impl Flow {
         }
         self.writers.fetch_add(1, SeqCst);
         self.bodies.fetch_add(body, SeqCst);
-        Ok(writing)
+        writing
     }
 
     /// True if one more may write. A body of any size gets its turn.

@@ -335,7 +335,8 @@ impl Home {
         }
     }
 
-    /// Frees the space of these bytes.
+    /// Frees the space of these bytes. OVERLOADED is the code of the error if the disk has no turn
+    /// for it now.
     pub(crate) fn punch(
         &self,
         resources: &Resources,
@@ -344,11 +345,14 @@ impl Home {
         (offset, length): (u64, u64),
     ) -> io::Result<()> {
         let path = self.path(resources, data_file, reduce);
+        // Without a file there is nothing to wait for.
+        let file = path.open(resources, Open::Write)?;
         let clock = resources.environment.clock.as_ref();
         let flow = resources.disks.flow_at(self.place(data_file, reduce));
-        let _writing = flow.begin(clock)?;
-        let file = path.open(resources, Open::Write)?;
-        file.punch(offset, length)
+        let _writing = flow.try_begin(clock).ok_or(ErrorKind::ResourceBusy)?;
+        file.punch(offset, length)?;
+        resources.disks.count_step();
+        Ok(())
     }
 
     /// Throws the files of these partitions away, which are all. No thread may write to them any

@@ -13,6 +13,7 @@ pub(crate) mod file_path;
 pub(crate) mod flow;
 pub(crate) mod foreign;
 pub(crate) mod foreign_disks;
+pub(crate) mod holes;
 pub(crate) mod home;
 pub(crate) mod incarnation;
 pub(crate) mod map_files;

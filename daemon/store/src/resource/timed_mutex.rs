@@ -22,14 +22,16 @@ const LOCK_TIMEOUT: Duration = Duration::from_secs(5);
 /// A wait of this length is no sign of trouble: many threads want one lock for moments.
 const SHORT_WAIT: Duration = Duration::from_millis(100);
 
-/// How often a caller that holds a body looks whether it may go on.
-const LOOK: Duration = Duration::from_millis(500);
+/// How often a caller that holds a body looks whether it may go on. Each time it goes to the end of
+/// the line, so not at once.
+const LOOK: Duration = Duration::from_millis(1500);
 
 /// How long a caller waits in vain after a long wait, for all locks together.
 const SHORT_WAITS: Duration = Duration::from_secs(1);
 
-/// The same, if as many wait for long as may: those that wait take threads of their kind.
-const MOMENT: Duration = Duration::from_millis(5);
+/// A short wait if as many wait for long as may: those that wait take threads of their kind. A
+/// healthy disk needs no more for the part of a tail that is written under one lock.
+const MOMENT: Duration = Duration::from_millis(25);
 
 /// Threads of the process that wait for longer, for all locks together. A write holds the locks of
 /// up to some hundred partitions, also while its disk hangs. So for each kind of call with threads
@@ -48,8 +50,8 @@ static OF_PUSHES: LongWaits = LongWaits::new(16, SHORT_WAIT);
 static OF_QUESTIONS: LongWaits = LongWaits::new(8, MOMENT);
 /// Half of the 16 threads that send from memory; those that read from disks count, too.
 static OF_CHUNKS: LongWaits = LongWaits::new(8, MOMENT);
-/// Half of 8 threads.
-static OF_ABORTS: LongWaits = LongWaits::new(4, MOMENT);
+/// Half of 8 threads. Clients repeat an abort only once.
+static OF_ABORTS: LongWaits = LongWaits::new(4, SHORT_WAIT);
 
 /// One of the long waits, until it is dropped.
 struct LongWait(&'static LongWaits);

@@ -3,16 +3,14 @@
 //! punches holes there. If their disk hangs, that thread waits, and no other one does.
 
 use std::collections::VecDeque;
-use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use lodestone_model::{ReduceId, ShuffleKey};
 
 use super::dirs::{HashedDirs, MergedFile};
-use super::flow::Stalled;
 use super::foreign_disks::FOREIGN_PLACES;
-use super::home::{DataFile, Home};
+use super::holes::{Hole, Holes};
 use super::incarnation::remove_data_dir;
 use super::{Resources, locked};
 use crate::sync::Mutex;
@@ -20,25 +18,6 @@ use crate::sync::Mutex;
 /// Shuffles that wait at one place. The directory of a further one stays until the next daemon
 /// removes that of this one; its files in a merge directory stay until the application ends.
 const WAITING_MAX: usize = 65_536;
-
-/// Holes that wait at one place. The space of further ones is freed with their files.
-const HOLES_MAX: usize = 65_536;
-
-/// So many holes are punched before the next files are deleted.
-const HOLES_AT_ONCE: usize = 64;
-
-/// So many are punched before the thread of the place does something else.
-const HOLES_OF_PASS: usize = 4_096;
-
-/// The bytes of an aborted attempt in one file.
-#[derive(Debug)]
-pub(crate) struct Hole {
-    pub(crate) home: Arc<Home>,
-    pub(crate) file: DataFile,
-    pub(crate) reduce: ReduceId,
-    /// Offset and length.
-    pub(crate) bytes: (u64, u64),
-}
 
 /// Files that are deleted together.
 #[derive(Debug)]
@@ -56,7 +35,7 @@ pub(crate) struct Trash(Vec<Place>);
 #[derive(Debug, Default)]
 struct Place {
     waiting: Mutex<VecDeque<Garbage>>,
-    holes: Mutex<VecDeque<Hole>>,
+    holes: Holes,
     /// Held by the thread that deletes.
     turn: Mutex<()>,
 }
@@ -84,20 +63,19 @@ impl Trash {
     /// Frees the space of an aborted attempt later.
     pub(crate) fn put_hole(&self, place: usize, hole: Hole) {
         if let Some(place) = self.0.get(place) {
-            let mut holes = locked(&place.holes);
-            if holes.len() < HOLES_MAX {
-                holes.push_back(hole);
-            }
+            place.holes.put(hole);
         }
     }
 
-    /// Deletes what waits at the place, unless another thread is at it.
-    pub(crate) fn empty(&self, place: usize, resources: &Resources) {
+    /// Deletes what waits at the place, and punches holes, unless another thread is at it. Returns
+    /// true if it is to be called again soon: the disk takes more holes.
+    pub(crate) fn empty(&self, place: usize, resources: &Resources) -> bool {
         let (at, Some(place)) = (place, self.0.get(place)) else {
-            return;
+            return false;
         };
-        if let Ok(_turn) = place.turn.try_lock() {
-            place.work_off(at, resources);
+        match place.turn.try_lock() {
+            Ok(_turn) => place.work_off(at, resources),
+            Err(_) => false,
         }
     }
 
@@ -120,28 +98,10 @@ impl Trash {
 impl Place {
     /// Deletes what waits, and punches some of the holes. Files go first, also those that come
     /// meanwhile. The caller has the turn.
-    fn work_off(&self, at: usize, resources: &Resources) {
+    fn work_off(&self, at: usize, resources: &Resources) -> bool {
         self.delete_all(at, resources);
-        for _ in 0..HOLES_OF_PASS / HOLES_AT_ONCE {
-            let holes: Vec<_> = {
-                let mut holes = locked(&self.holes);
-                let count = holes.len().min(HOLES_AT_ONCE);
-                holes.drain(..count).collect()
-            };
-            let mut holes = holes.into_iter();
-            let busy = holes.find(|hole| !hole.punch(resources));
-            if let Some(busy) = busy {
-                // The disk takes no more writes now: later.
-                let mut waiting = locked(&self.holes);
-                holes.rev().for_each(|hole| waiting.push_front(hole));
-                waiting.push_front(busy);
-                return;
-            }
-            self.delete_all(at, resources);
-            if locked(&self.holes).is_empty() {
-                return;
-            }
-        }
+        let delete_more = || self.delete_all(at, resources);
+        self.holes.punch_some(resources, delete_more)
     }
 
     /// The caller has the turn.
@@ -152,24 +112,6 @@ impl Place {
                 Some(garbage) => garbage.delete(resources, at),
                 None => return,
             }
-        }
-    }
-}
-
-impl Hole {
-    /// Returns false if the disk has no turn for it now.
-    fn punch(&self, resources: &Resources) -> bool {
-        let (reduce, bytes) = (self.reduce, self.bytes);
-        match self.home.punch(resources, self.file, reduce, bytes) {
-            Err(error) if Stalled::is(&error) || error.kind() == ErrorKind::ResourceBusy => false,
-            Err(error) if error.kind() != ErrorKind::NotFound => {
-                let file = self.file;
-                tracing::warn!(
-                    ?file, %reduce, ?bytes, %error, "the space of an aborted attempt was not freed"
-                );
-                true
-            }
-            _ => true,
         }
     }
 }

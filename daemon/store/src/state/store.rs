@@ -80,7 +80,8 @@ impl Store {
 
     /// Looks after one place. It asks the disk of a data directory how much room it has, and probes
     /// a disk that is out of use: drivers use the service again when the disk works. Then it
-    /// deletes the files there that nobody needs any more. The places of executors' disks follow
+    /// deletes the files there that nobody needs any more, and frees the space of aborted attempts
+    /// in others. The places of executors' disks follow
     /// those of the data directories. Blocks as long as the disk hangs.
     pub fn look_after(&self, place: usize) {
         let resources = &self.resources;

@@ -150,6 +150,40 @@ fn a_slow_disk_keeps_only_a_part_of_the_memory_of_those_that_write_and_wait() {
 }
 
 #[test]
+fn a_disk_that_gets_on_takes_as_many_requests_however_large_their_bodies_are() {
+    const BODY: u64 = 4;
+    let clock = ManualClock::default();
+    let flow = Flow::with_bodies(1, 2 * BODY);
+    let begin = || flow.begin_with(Line::Short, BODY, &clock);
+    let writes = [begin().unwrap(), begin().unwrap()];
+    let others = 2 * WRITERS_PER_DISK - writes.len();
+    thread::scope(|scope| {
+        let begin = &begin;
+        let wait = |_| scope.spawn(move || begin().map(drop));
+        let waits: Vec<_> = (0..others).map(wait).collect();
+        while waiting(&flow) < others {
+            thread::yield_now();
+        }
+        assert_eq!(begin().unwrap_err().kind(), ErrorKind::ResourceBusy);
+        clock.advance_ms(SLOW_MS - 1);
+        drop(writes);
+        assert!(waits.into_iter().all(|wait| wait.join().unwrap().is_ok()));
+    });
+}
+
+#[test]
+fn a_turn_without_a_wait_is_given_while_the_disk_takes_writes() {
+    let clock = ManualClock::default();
+    let flow = Flow::new(WRITERS);
+    let first = flow.try_begin(&clock).unwrap();
+    assert!(flow.try_begin(&clock).is_none(), "as many write as may");
+    drop(first);
+    let _hangs = flow.begin(&clock).unwrap();
+    clock.advance_ms(STALL_MS);
+    assert!(flow.try_begin(&clock).is_none());
+}
+
+#[test]
 fn those_that_wait_with_their_bodies_leave_a_disk_that_becomes_slow() {
     let clock = ManualClock::default();
     let flow = Flow::with_bodies(1, 1);
