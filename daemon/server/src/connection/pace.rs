@@ -53,8 +53,8 @@ pub(super) struct Pace {
     /// daemon stood still is not the client's.
     held: Duration,
     hurry: Hurry,
-    /// The same for a part of the memory that has a line of its own.
-    hurry_of_part: Option<Hurry>,
+    /// Those of the lines for a disk of which the request has memory.
+    hurries_at_disk: Option<[Hurry; 2]>,
     /// What is known of the end of the request, until the client has paused.
     rest: Option<Rest>,
 }
@@ -70,11 +70,11 @@ struct Rest {
 impl Pace {
     /// Begins when the request has its memory, of which `hurry` is.
     pub(super) fn begin(hurry: Hurry) -> Self {
-        Self::begin_with_part(hurry, None)
+        Self::begin_at_disk(hurry, None)
     }
 
-    /// Begins like `begin`, for a request that has taken of a part of its memory, too.
-    pub(super) fn begin_with_part(hurry: Hurry, hurry_of_part: Option<Hurry>) -> Self {
+    /// Begins like `begin`, for a request that has taken of the memory for a disk, too.
+    pub(super) fn begin_at_disk(hurry: Hurry, hurries_at_disk: Option<[Hurry; 2]>) -> Self {
         let began = clock::now();
         Self {
             began,
@@ -84,7 +84,7 @@ impl Pace {
             all_bytes: 0,
             held: Duration::ZERO,
             hurry,
-            hurry_of_part,
+            hurries_at_disk,
             rest: None,
         }
     }
@@ -130,7 +130,7 @@ impl Pace {
                 biased;
                 () = sleep_until(self.end) => return,
                 haste = heard(&mut self.hurry) => self.hurry_up(haste),
-                haste = heard_of_part(&mut self.hurry_of_part) => self.hurry_up(haste),
+                haste = heard_at_disk(&mut self.hurries_at_disk) => self.hurry_up(haste),
             }
         }
     }
@@ -193,10 +193,13 @@ async fn heard(hurry: &mut Hurry) -> Haste {
     }
 }
 
-async fn heard_of_part(hurry: &mut Option<Hurry>) -> Haste {
-    match hurry {
-        Some(hurry) => heard(hurry).await,
-        None => pending().await,
+async fn heard_at_disk(hurries: &mut Option<[Hurry; 2]>) -> Haste {
+    let Some([of_all, of_application]) = hurries else {
+        return pending().await;
+    };
+    select! {
+        haste = heard(of_all) => haste,
+        haste = heard(of_application) => haste,
     }
 }
 

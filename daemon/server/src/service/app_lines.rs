@@ -15,19 +15,24 @@ const APPLICATIONS: usize = 64;
 #[derive(Debug)]
 pub(super) struct AppLines {
     bytes: u64,
-    hasten: Hasten,
+    /// Those that hear of all of them. Each has listeners of its own without it.
+    hasten: Option<Hasten>,
     lines: Mutex<HashMap<AppId, Arc<Line>>>,
 }
 
 impl AppLines {
-    /// Shares of this size. Nobody hears when an application waits for its own: many clients of
-    /// one that is honest do so all the time.
+    /// Shares of this size. When an application waits for its own, only those hear it that listen
+    /// to its line: nobody else has what it needs.
     pub(super) fn new(bytes: u64) -> Self {
-        Self::heard_by(bytes, Hasten::default())
+        Self::with(bytes, None)
     }
 
-    /// Shares of this size. Those that hear `hasten` hear when an application waits for its own.
+    /// Shares of this size. Those that hear `hasten` hear when any application waits for its own.
     pub(super) fn heard_by(bytes: u64, hasten: Hasten) -> Self {
+        Self::with(bytes, Some(hasten))
+    }
+
+    fn with(bytes: u64, hasten: Option<Hasten>) -> Self {
         Self {
             bytes,
             hasten,
@@ -41,7 +46,10 @@ impl AppLines {
         if lines.len() >= APPLICATIONS && !lines.contains_key(app) {
             lines.retain(|_, line| Arc::strong_count(line) > 1 || line.is_in_use());
         }
-        let share = || Arc::new(Line::heard_by(self.bytes, self.hasten.clone()));
+        let share = || {
+            let hasten = self.hasten.clone().unwrap_or_default();
+            Arc::new(Line::heard_by(self.bytes, hasten))
+        };
         Arc::clone(lines.entry(app.clone()).or_insert_with(share))
     }
 }

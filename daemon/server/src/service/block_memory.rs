@@ -22,8 +22,8 @@ pub(crate) struct LargeBlock {
     pub(crate) incoming: Incoming,
     /// What it has of the memory for its disk.
     pub(crate) at_disk: [Reserved; 2],
-    /// Says when others wait for that.
-    pub(crate) hurry: Hurry,
+    /// Say when others wait for that.
+    pub(crate) hurries: [Hurry; 2],
 }
 
 /// The memory of blocks for one disk.
@@ -41,7 +41,7 @@ impl BlockMemory {
     pub fn of(upload_bytes: u64) -> Self {
         let large = Line::new(upload_bytes / LARGE_PART);
         Self {
-            of_applications: AppLines::heard_by(large.capacity_bytes(), large.hasten()),
+            of_applications: AppLines::new(large.capacity_bytes()),
             large,
             small: Pool::new(upload_bytes / 8 * SMALL_EIGHTHS),
         }
@@ -57,13 +57,14 @@ impl BlockMemory {
         connection: &Pool,
         bytes: u64,
     ) -> LargeBlock {
-        let of_application = self.of_applications.of(app).reserve(bytes).await;
+        let own = self.of_applications.of(app);
+        let of_application = own.reserve(bytes).await;
         let shares = uploads.reserve_shares(app, connection, bytes).await;
         let of_all = self.large.reserve(bytes).await;
         LargeBlock {
             incoming: uploads.reserve_large(shares, bytes).await,
             at_disk: [of_all, of_application],
-            hurry: self.large.hurry(),
+            hurries: [self.large.hurry(), own.hurry()],
         }
     }
 

@@ -22,7 +22,8 @@ pub struct SharedPool {
 }
 
 impl SharedPool {
-    /// A pool of this size, of which an application may hold half.
+    /// A pool of this size, of which an application may hold half. Nobody hears when one waits for
+    /// its own: many clients of one that is honest do so all the time.
     pub fn new(bytes: u64) -> Self {
         Self {
             all: Arc::new(Line::new(bytes)),

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Many pushes at once to a disk of executors that is slow for a while, or hangs.
 
+use std::io::Write;
 use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -20,6 +21,9 @@ use crate::support::trap::Does;
 
 /// Threads that hang in a disk while many blocks wait for it.
 const HANGING: usize = 16;
+
+/// A push that may have all of its application's share of the memory for uploads.
+const MORE_THAN_A_SHARE: usize = 20 << 20;
 
 /// Small blocks that one connection brings.
 const SMALL_BLOCKS: u32 = 8;
@@ -96,10 +100,7 @@ fn blocks_of_many_maps_for_the_same_partitions_are_all_merged_by_a_busy_disk() {
     }
     host.fs.await_hanging(PARTITIONS as usize);
     // Far longer than a block waits for a partition while many others do.
-    let began = Instant::now();
-    while began.elapsed() < Duration::from_secs(1) {
-        let _: HelloReply = host.daemon.connect().ask(&hello());
-    }
+    a_second_passes(&host);
     drop(slow);
     all_are_merged(pushers);
     host.daemon.stop();
@@ -202,34 +203,79 @@ fn a_client_that_sends_no_more_of_a_block_makes_way_for_others_that_push_to_the_
     host.daemon.stop();
 }
 
-/// Its other pushes have all memory that it may have, and stop.
-#[test]
-fn an_application_that_waits_for_its_own_memory_holds_none_of_a_disk() {
-    const MORE_THAN_A_SHARE: usize = 20 << 20;
-    let host = Host::start();
-    let [full, other, ..] = applications(&host);
-    let mut key = host.daemon.key(1);
-    key.shuffle.app = full.app.clone();
-    host.daemon.connect().register(&key, 2, 1);
-    let large = vec![7; MORE_THAN_A_SHARE];
-    let (meta, body) = batch(&key, 0, 1, &[(0, &large)]);
-    let mut crowd: Vec<_> = (0..2).map(|_| host.daemon.connect()).collect();
-    for client in &mut crowd {
-        client.begin_upload(&meta, &body, 20_000);
-    }
-    while host.daemon.service.uploads.used_bytes() < MORE_THAN_A_SHARE as u64 {
-        thread::yield_now();
-    }
-    let clock = host.daemon.stop_the_clock();
-    // All that large blocks for one disk may take.
-    let mut waits = host.daemon.connect();
-    waits.begin_upload(&block(full, 0), &large, 20_000);
+/// Time for the daemon to read what clients have sent, by the clock of the test.
+fn a_second_passes(host: &Host) {
     let began = Instant::now();
     while began.elapsed() < Duration::from_secs(1) {
         let _: HelloReply = host.daemon.connect().ask(&hello());
     }
+}
+
+fn wait_for_use_of(host: &Host, bytes: u64) {
+    while host.daemon.service.uploads.used_bytes() < bytes {
+        thread::yield_now();
+    }
+}
+
+/// Begins pushes of an application that need no disk, take all memory that it may have, and stop.
+fn use_up_memory_of(host: &Host, app: &AppId) -> Vec<Client> {
+    let mut key = host.daemon.key(1);
+    key.shuffle.app = app.clone();
+    host.daemon.connect().register(&key, 2, 1);
+    let (meta, body) = batch(&key, 0, 1, &[(0, &vec![7; MORE_THAN_A_SHARE])]);
+    let mut crowd: Vec<_> = (0..2).map(|_| host.daemon.connect()).collect();
+    for client in &mut crowd {
+        client.begin_upload(&meta, &body, 20_000);
+    }
+    wait_for_use_of(host, MORE_THAN_A_SHARE as u64);
+    crowd
+}
+
+#[test]
+fn an_application_that_waits_for_its_own_memory_holds_none_of_a_disk() {
+    let host = Host::start();
+    let [full, other, ..] = applications(&host);
+    let large = vec![7; MORE_THAN_A_SHARE];
+    let crowd = use_up_memory_of(&host, &full.app);
+    let clock = host.daemon.stop_the_clock();
+    // All that large blocks for one disk may take.
+    let mut waits = host.daemon.connect();
+    waits.begin_upload(&block(full, 0), &large, 20_000);
+    a_second_passes(&host);
     let mut client = host.daemon.connect();
     let id = client.send_upload(&block(other, 0), &vec![7; 300_000]);
+    let answer: BlockPushReturnCode = read(&client.answer_to(id));
+    assert_eq!(answer.code, PushCode::Success);
+    drop((clock, crowd, waits));
+    host.daemon.stop();
+}
+
+#[test]
+fn an_application_that_waits_for_its_own_part_of_a_disk_hurries_no_other_one() {
+    const LENGTH: usize = 300_000;
+    const SENT: usize = 120_000;
+    let host = Host::start();
+    let [full, other, ..] = applications(&host);
+    let crowd = use_up_memory_of(&host, &full.app);
+    let clock = host.daemon.stop_the_clock();
+    let mut client = host.daemon.connect();
+    let used = host.daemon.service.uploads.used_bytes();
+    let body = vec![7; LENGTH];
+    let id = client.begin_upload(&block(other, 0), &body, SENT);
+    wait_for_use_of(&host, used + LENGTH as u64);
+    // One of them waits for its application's share, and the others for its part of the disk.
+    let mut waits: Vec<_> = (0..10).map(|_| host.daemon.connect()).collect();
+    for (waiting, reduce) in waits.iter_mut().zip(0..) {
+        let block = block(full.clone(), reduce);
+        waiting.begin_upload(&block, &vec![7; MORE_THAN_A_SHARE], 20_000);
+    }
+    a_second_passes(&host);
+    // Longer than a client may be silent for whose memory others wait.
+    for _ in 0..70 {
+        clock.pass(Duration::from_millis(50));
+        let _: HelloReply = host.daemon.connect().ask(&hello());
+    }
+    client.socket.write_all(&body[SENT..]).unwrap();
     let answer: BlockPushReturnCode = read(&client.answer_to(id));
     assert_eq!(answer.code, PushCode::Success);
     drop((clock, crowd, waits));

@@ -27,7 +27,7 @@ struct Memory {
     incoming: Incoming,
     /// What a large block has at its disk. Others may wait for it too.
     room: Option<[Reserved; 2]>,
-    hurry_of_disk: Option<Hurry>,
+    hurries_at_disk: Option<[Hurry; 2]>,
     /// What a long answer has.
     reply: Option<Reserved>,
 }
@@ -85,11 +85,11 @@ impl Reader {
         let Memory {
             incoming,
             room,
-            hurry_of_disk,
+            hurries_at_disk,
             reply,
         } = memory;
         hold.memory = incoming.reserved;
-        let pace = Pace::begin_with_part(incoming.hurry, hurry_of_disk);
+        let pace = Pace::begin_at_disk(incoming.hurry, hurries_at_disk);
         self.pace = Some(pace.of_length(length, self.buffer.len()));
         let body = self.body(length).await?;
         self.pace = None;
@@ -147,7 +147,7 @@ impl Reader {
             Ok(Some(block)) => Ok(Memory {
                 incoming: block.incoming,
                 room: Some(block.at_disk),
-                hurry_of_disk: Some(block.hurry),
+                hurries_at_disk: Some(block.hurries),
                 reply: None,
             }),
             Ok(None) => match self.upload_room(upload, bytes).await {
@@ -155,7 +155,7 @@ impl Reader {
                 Some((incoming, reply)) => Ok(Memory {
                     incoming,
                     room: None,
-                    hurry_of_disk: None,
+                    hurries_at_disk: None,
                     reply,
                 }),
             },
