@@ -47,9 +47,7 @@ impl BlockMemory {
         }
     }
 
-    /// Waits for the memory of a large block, first come, first served. A block that waits for a
-    /// share of its application has no memory that blocks of others need, and one that waits for
-    /// this disk has no memory that uploads to other disks need.
+    /// Waits for the memory of a large block, first come, first served.
     pub(crate) async fn reserve_large(
         &self,
         uploads: &Uploads,
@@ -59,13 +57,40 @@ impl BlockMemory {
     ) -> LargeBlock {
         let own = self.of_applications.of(app);
         let of_application = own.reserve(bytes).await;
-        let shares = uploads.reserve_shares(app, connection, bytes).await;
-        let of_all = self.large.reserve(bytes).await;
+        let of_all_and_shares = self.reserve_with_shares(uploads, app, connection, bytes);
+        let (of_all, shares) = of_all_and_shares.await;
         LargeBlock {
             incoming: uploads.reserve_large(shares, bytes).await,
             at_disk: [of_all, of_application],
             hurries: [self.large.hurry(), own.hurry()],
         }
+    }
+
+    /// Waits for memory of this disk, and for the shares of the application and the connection. A
+    /// block that waits for its shares has nothing of the disk, which blocks of others need. One
+    /// that waits for the disk has no shares, which the uploads of its application need that go to
+    /// other disks or to none. If these have taken the shares when its turn comes, it takes them
+    /// before its next turn, as they could take them each time: see [`Uploads::wait_with_shares`].
+    async fn reserve_with_shares(
+        &self,
+        uploads: &Uploads,
+        app: &AppId,
+        connection: &Pool,
+        bytes: u64,
+    ) -> (Reserved, [Reserved; 2]) {
+        let shares = uploads.reserve_shares(app, connection, bytes).await;
+        if let Some(of_all) = self.large.try_reserve(bytes) {
+            return (of_all, shares);
+        }
+        drop(shares);
+        let of_all = self.large.reserve(bytes).await;
+        if let Some(shares) = uploads.try_shares(app, connection, bytes) {
+            return (of_all, shares);
+        }
+        drop(of_all);
+        let _waits = uploads.wait_with_shares(app, bytes).await;
+        let shares = uploads.reserve_shares(app, connection, bytes).await;
+        (self.large.reserve(bytes).await, shares)
     }
 
     /// Takes memory that is free now, for a small block that has to wait for the disk.
@@ -76,5 +101,96 @@ impl BlockMemory {
     /// True for a block that waits for its memory before its bytes are read.
     pub(crate) fn is_large(bytes: u64) -> bool {
         bytes > SMALL_BYTES
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tokio::time::timeout;
+
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+
+    /// Waits as long as others that go on need.
+    async fn in_time<T>(awaited: impl Future<Output = T>) -> Option<T> {
+        timeout(Duration::from_secs(1), awaited).await.ok()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_block_whose_application_has_no_memory_in_its_turn_leaves_the_disk_to_others() {
+        let uploads = Uploads::new(64 * MIB, MIB, MIB);
+        let disk = BlockMemory::of(64 * MIB);
+        let [full, other] = ["full", "other"].map(|app| AppId::new(app).unwrap());
+        let connections: Vec<Pool> = (0..5).map(|_| uploads.share()).collect();
+        let reserve = |app, connection: usize, mib| {
+            disk.reserve_large(&uploads, app, &connections[connection], mib * MIB)
+        };
+        let all_of_disk = in_time(reserve(&other, 0, 16)).await.unwrap();
+        let waits = reserve(&full, 1, 4);
+        tokio::pin!(waits);
+        assert!(in_time(&mut waits).await.is_none(), "the disk is taken");
+        let mut crowd = Vec::new();
+        for connection in &connections[2..4] {
+            // All that it may have: the block that waits holds nothing of it.
+            let memory = uploads.reserve(&full, connection, 16 * MIB);
+            crowd.push(in_time(memory).await.unwrap());
+        }
+        drop(all_of_disk);
+        assert!(in_time(&mut waits).await.is_none(), "no share is left");
+        let of_other = in_time(reserve(&other, 4, 16)).await.unwrap();
+        drop(crowd);
+        assert!(in_time(&mut waits).await.is_none(), "the disk is taken");
+        drop(of_other);
+        assert!(in_time(&mut waits).await.is_some());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn blocks_that_wait_for_two_disks_leave_half_of_the_share_of_their_application() {
+        let uploads = Uploads::new(64 * MIB, MIB, MIB);
+        let disks = [(); 2].map(|()| BlockMemory::of(64 * MIB));
+        let [full, other] = ["full", "other"].map(|app| AppId::new(app).unwrap());
+        let connections: Vec<Pool> = (0..9).map(|_| uploads.share()).collect();
+        let reserve = |disk: usize, app, connection: usize| {
+            disks[disk].reserve_large(&uploads, app, &connections[connection], 16 * MIB)
+        };
+        let taken = [
+            in_time(reserve(0, &other, 0)).await.unwrap(),
+            in_time(reserve(1, &other, 1)).await.unwrap(),
+        ];
+        let waits = [reserve(0, &full, 2), reserve(1, &full, 3)];
+        let mut waits = waits.map(Box::pin);
+        for waiting in &mut waits {
+            assert!(in_time(waiting).await.is_none(), "the disk is taken");
+        }
+        let crowd = async |of: &[Pool]| {
+            let mut crowd = Vec::new();
+            for connection in of {
+                let memory = uploads.reserve(&full, connection, 16 * MIB);
+                crowd.extend(in_time(memory).await);
+            }
+            crowd
+        };
+        let shares = crowd(&connections[4..6]).await;
+        assert_eq!(shares.len(), 2, "all of the share");
+        drop(taken);
+        for waiting in &mut waits {
+            assert!(in_time(waiting).await.is_none(), "no share is left");
+        }
+        let taken = [
+            in_time(reserve(0, &other, 6)).await.unwrap(),
+            in_time(reserve(1, &other, 7)).await.unwrap(),
+        ];
+        drop(shares);
+        for waiting in &mut waits {
+            assert!(in_time(waiting).await.is_none(), "the disk is taken");
+        }
+        assert_eq!(crowd(&connections[4..5]).await.len(), 1, "half of it");
+        drop(taken);
+        for waiting in waits {
+            assert!(in_time(waiting).await.is_some());
+        }
     }
 }

@@ -83,10 +83,21 @@ impl SharedPool {
         connection: &Pool,
         bytes: u64,
     ) -> Option<Vec<Reserved>> {
-        let of_connection = connection.try_reserve(bytes)?;
-        let of_application = self.of_application(app).try_reserve(bytes)?;
+        let [of_application, of_connection] = self.try_shares(app, connection, bytes)?;
         let all = self.all.try_reserve(bytes)?;
         Some(vec![all, of_application, of_connection])
+    }
+
+    /// Takes shares that are free now, and for which nobody waits.
+    pub(crate) fn try_shares(
+        &self,
+        app: &AppId,
+        connection: &Pool,
+        bytes: u64,
+    ) -> Option<[Reserved; 2]> {
+        let of_connection = connection.try_reserve(bytes)?;
+        let of_application = self.of_application(app).try_reserve(bytes)?;
+        Some([of_application, of_connection])
     }
 
     /// Waits for the memory. The shares come first: a client with many requests waits for its own.

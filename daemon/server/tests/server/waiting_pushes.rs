@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Many pushes at once to a disk of executors that is slow for a while, or hangs.
 
+use std::fs;
 use std::io::Write;
 use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use lodestone_model::{AppId, MapIndex, ShuffleKey};
+use lodestone_model::{AppId, Code, MapIndex, ShuffleKey};
 use lodestone_server::connection::pace::WINDOW;
 use lodestone_wire::Frame;
 use lodestone_wire::extension::hello::HelloReply;
 use lodestone_wire::spark::push::{BlockPushReturnCode, PushBlockStream, PushCode};
 use lodestone_wire::spark::register::RegisterExecutor;
 
-use crate::bad_disk::{BAD, Host, block, shuffle};
+use crate::bad_disk::{BAD, Host, WELL, block, shuffle};
 use crate::support::Client;
 use crate::support::client::{batch, hello, read};
 use crate::support::daemon::TEST_TIMEOUT;
@@ -22,7 +23,8 @@ use crate::support::trap::Does;
 /// Threads that hang in a disk while many blocks wait for it.
 const HANGING: usize = 16;
 
-/// A push that may have all of its application's share of the memory for uploads.
+/// More than a connection may have of the memory for uploads, and more than half of what its
+/// application may have.
 const MORE_THAN_A_SHARE: usize = 20 << 20;
 
 /// Small blocks that one connection brings.
@@ -279,5 +281,51 @@ fn an_application_that_waits_for_its_own_part_of_a_disk_hurries_no_other_one() {
     let answer: BlockPushReturnCode = read(&client.answer_to(id));
     assert_eq!(answer.code, PushCode::Success);
     drop((clock, crowd, waits));
+    host.daemon.stop();
+}
+
+/// Blocks of others have filled both disks, and stop.
+#[test]
+fn blocks_that_wait_for_two_disks_leave_memory_to_pushes_that_need_no_disk() {
+    let host = Host::start();
+    let [_, other, ..] = applications(&host);
+    let app = AppId::new("app-both").unwrap();
+    let dirs = [BAD, WELL].map(|disk| {
+        let dir = host.executor_dir(disk, "both");
+        fs::create_dir_all(&dir).unwrap();
+        dir.to_str().unwrap().to_owned()
+    });
+    let mut client = host.daemon.connect();
+    let id = client.send_rpc(&RegisterExecutor {
+        app: app.clone(),
+        local_dirs: dirs.to_vec(),
+        ..host.registration(BAD, "both")
+    });
+    assert!(client.answer_to(id).is_empty());
+    let clock = host.daemon.stop_the_clock();
+    let mut clients = Vec::new();
+    let mut begin = |meta: &PushBlockStream, length| {
+        let mut client = host.daemon.connect();
+        client.begin_upload(meta, &vec![7; length], 20_000);
+        clients.push(client);
+    };
+    for key in [other, shuffle(WELL, 3)] {
+        begin(&block(key, 0), MORE_THAN_A_SHARE);
+    }
+    wait_for_use_of(&host, MORE_THAN_A_SHARE as u64);
+    let both = ShuffleKey {
+        app: app.clone(),
+        ..shuffle(BAD, 3)
+    };
+    for reduce in 0..8 {
+        begin(&block(both.clone(), reduce), 15 << 20);
+    }
+    a_second_passes(&host);
+    let mut key = host.daemon.key(1);
+    key.shuffle.app = app;
+    client.register(&key, 1, 1);
+    let codes = client.push(&key, 0, 1, &[(0, &vec![7; 10 << 20])]);
+    assert_eq!(codes, [Code::Ok]);
+    drop((clock, clients));
     host.daemon.stop();
 }
