@@ -33,7 +33,7 @@ use crate::service::pool::Reserved;
 use answer_wait::{AnswerShare, AnswerWait};
 use burst::Wanted;
 use pace::{LEAST_BYTES, LONGEST, WINDOW};
-use progress::{FAST_BYTES, LEAST_BYTES as SLOW_BYTES};
+use progress::{LEAST_BYTES as SLOW_BYTES, LEAST_PART, MOST_PART};
 use reader::Reader;
 pub(crate) use sending::GATHERED_CHUNKS;
 use socket::Socket;
@@ -103,7 +103,8 @@ pub enum CloseReason {
     /// The client takes few bytes, and holds memory.
     #[error(
         "the client took fewer than {SLOW_BYTES} bytes of its answers in {0} s, or is {0} s behind \
-         {FAST_BYTES} bytes a second, and others wait for their memory",
+         its part of the network ({LEAST_PART} to {MOST_PART} bytes a second, the fewer the more \
+         connections are open), and others wait for their memory",
         WINDOW.as_secs()
     )]
     SlowAnswer,

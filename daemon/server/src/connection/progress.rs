@@ -14,9 +14,19 @@ use crate::service::clock;
 /// clients share a network of 1 Gbit/s, each of them moves about four times as many.
 pub(super) const LEAST_BYTES: usize = 64 << 10;
 
-/// So many bytes a second a client takes that holds memory of answers, if others wait for it: each
-/// of four hundred clients that share a network of 1 Gbit/s takes more.
-pub(super) const FAST_BYTES: usize = 256 << 10;
+/// A network of 1 Gbit/s moves so many bytes a second.
+const LINK_BYTES: usize = 100 << 20;
+
+/// The least and the most bytes a second that are a fair part of a network: that of 4,096 clients,
+/// and of four hundred.
+pub(super) const LEAST_PART: usize = 24 << 10;
+pub(super) const MOST_PART: usize = 256 << 10;
+
+/// Returns how many bytes a second a client takes that holds memory of answers, if others wait for
+/// it: its part of a network that so many connections share. More would end honest ones.
+pub(super) fn fair_part(connections: usize) -> usize {
+    (LINK_BYTES / connections.max(1)).clamp(LEAST_PART, MOST_PART)
+}
 
 /// What the client moved since the daemon first had to wait for it. Only the time counts in which
 /// the daemon waits for the client: a disk may be slow as well.
@@ -29,7 +39,7 @@ struct Moved {
     waited: Duration,
     /// Since when the daemon waits for the client.
     since: Option<Instant>,
-    /// How far the client is behind [`FAST_BYTES`]. Bytes that it takes faster do not count later.
+    /// How far the client is behind its [`fair_part`]. Bytes that it takes faster do not count later.
     behind: Duration,
 }
 
@@ -57,11 +67,12 @@ impl Progress {
         awaited.await
     }
 
-    /// The client moved bytes. When it has moved enough of them, it is judged by those that follow.
-    pub(super) fn moved(&self, bytes: usize) {
+    /// The client moved bytes while so many connections were open. When it has moved enough of
+    /// them, it is judged by those that follow.
+    pub(super) fn moved(&self, bytes: usize, connections: usize) {
         let mut state = self.state();
         state.bytes += bytes;
-        let time = Duration::from_secs_f64(bytes as f64 / FAST_BYTES as f64);
+        let time = Duration::from_secs_f64(bytes as f64 / fair_part(connections) as f64);
         state.behind = state.behind.saturating_sub(time);
         if state.bytes >= LEAST_BYTES {
             state.forget();
@@ -85,7 +96,7 @@ impl Progress {
     }
 
     /// The daemon waits for the client, which is [`WINDOW`] behind: N bytes take it at most that
-    /// long and N / [`FAST_BYTES`] seconds.
+    /// long and N / [`fair_part`] seconds.
     pub(super) fn is_behind(&self) -> bool {
         let state = self.state();
         state.since.is_some() && state.behind + state.waits() >= WINDOW
@@ -129,15 +140,50 @@ mod tests {
         pause();
         let progress = Progress::default();
         assert!(!wait(&progress, WINDOW / 2).await);
-        progress.moved(LEAST_BYTES - 1);
+        progress.moved(LEAST_BYTES - 1, 1);
         advance(WINDOW * 9).await;
         assert!(!progress.is_slow(), "the daemon does not wait for it");
         assert!(wait(&progress, WINDOW / 2).await);
-        progress.moved(1);
+        progress.moved(1, 1);
         assert!(!wait(&progress, WINDOW / 2).await, "it moved enough");
-        progress.moved(1);
+        progress.moved(1, 1);
         assert!(wait(&progress, WINDOW / 2).await);
         progress.done();
         assert!(!wait(&progress, WINDOW / 2).await);
+    }
+
+    /// True if a client falls behind that takes so many bytes each time that so much time has
+    /// passed, while so many connections are open.
+    async fn falls_behind(connections: usize, bytes: usize, every: Duration) -> bool {
+        let progress = Progress::default();
+        progress.holds();
+        for _ in 0..100 {
+            let looks = async {
+                advance(every).await;
+                progress.is_behind()
+            };
+            if progress.wait(looks).await {
+                return true;
+            }
+            progress.moved(bytes, connections);
+        }
+        false
+    }
+
+    #[tokio::test]
+    async fn a_client_has_to_take_its_part_of_a_network_that_all_connections_share() {
+        pause();
+        const SECOND: Duration = Duration::from_secs(1);
+        assert!(
+            !falls_behind(1000, 110 << 10, SECOND).await,
+            "an honest one"
+        );
+        assert!(falls_behind(1000, 80 << 10, SECOND).await);
+        assert!(falls_behind(10, 110 << 10, SECOND).await);
+        assert!(!falls_behind(10, 260 << 10, SECOND).await);
+        for connections in [0, 10, 1000, 4096, usize::MAX] {
+            let often = WINDOW - Duration::from_millis(100);
+            assert!(falls_behind(connections, LEAST_BYTES, often).await);
+        }
     }
 }

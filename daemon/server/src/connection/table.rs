@@ -36,9 +36,13 @@ pub struct ConnectionTable {
     idle_timeout: Option<Duration>,
     places: Arc<Semaphore>,
     waiting: Semaphore,
-    open: Mutex<BTreeMap<u64, Arc<Entry>>>,
+    open: Mutex<Open>,
+    /// As many as are in `open`.
+    connections: Arc<AtomicUsize>,
     begin: Instant,
 }
+
+type Open = BTreeMap<u64, Arc<Entry>>;
 
 /// One connection.
 #[derive(Debug)]
@@ -50,6 +54,8 @@ pub(super) struct Entry {
     moved: AtomicU64,
     /// Waits for the rest of a request, until the client takes bytes of an answer, or for memory.
     waits: AtomicUsize,
+    /// All that are open.
+    connections: Arc<AtomicUsize>,
     /// How fast the client takes its answers.
     pub(super) taking: Progress,
     /// How fast it sends its requests.
@@ -76,6 +82,7 @@ impl ConnectionTable {
             places: Arc::new(Semaphore::new(places)),
             waiting: Semaphore::new(WAITING),
             open: Mutex::default(),
+            connections: Arc::default(),
             begin: clock::now(),
         })
     }
@@ -93,12 +100,16 @@ impl ConnectionTable {
             begin: self.begin,
             moved: 0.into(),
             waits: 0.into(),
+            connections: Arc::clone(&self.connections),
             taking: Progress::default(),
             sending: Progress::default(),
             makes_way: Notify::new(),
         });
         entry.bytes_moved();
-        self.open().insert(number, Arc::clone(&entry));
+        let mut open = self.open();
+        open.insert(number, Arc::clone(&entry));
+        self.count(&open);
+        drop(open);
         Some(Place {
             table: Arc::clone(self),
             number,
@@ -135,12 +146,17 @@ impl ConnectionTable {
         if let Some(number) = quietest.map(|(&number, _)| number)
             && let Some(entry) = open.remove(&number)
         {
+            self.count(&open);
             entry.makes_way.notify_one();
         }
     }
 
-    fn open(&self) -> MutexGuard<'_, BTreeMap<u64, Arc<Entry>>> {
+    fn open(&self) -> MutexGuard<'_, Open> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn count(&self, open: &Open) {
+        self.connections.store(open.len(), Relaxed);
     }
 }
 
@@ -159,6 +175,16 @@ impl Entry {
 
     fn is_slow(&self) -> bool {
         self.taking.is_slow() || self.sending.is_slow()
+    }
+
+    /// The client took bytes of its answers.
+    pub(super) fn took(&self, bytes: usize) {
+        self.taking.moved(bytes, self.connections.load(Relaxed));
+    }
+
+    /// The client sent bytes of its requests.
+    pub(super) fn sent(&self, bytes: usize) {
+        self.sending.moved(bytes, self.connections.load(Relaxed));
     }
 
     /// Bytes were read or written.
@@ -198,7 +224,9 @@ impl Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        self.table.open().remove(&self.number);
+        let mut open = self.table.open();
+        open.remove(&self.number);
+        self.table.count(&open);
     }
 }
 

@@ -63,8 +63,7 @@ impl Watched {
     }
 
     fn noted_sent(&self, sent: io::Result<usize>) -> io::Result<usize> {
-        self.noted(sent)
-            .inspect(|count| self.entry.taking.moved(*count))
+        self.noted(sent).inspect(|count| self.entry.took(*count))
     }
 }
 
@@ -79,7 +78,7 @@ impl Socket for Watched {
 
     fn try_read(&self, into: &mut dyn BufMut) -> io::Result<usize> {
         self.noted(self.socket.try_read(into))
-            .inspect(|count| self.entry.sending.moved(*count))
+            .inspect(|count| self.entry.sent(*count))
     }
 
     fn try_write(&self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
