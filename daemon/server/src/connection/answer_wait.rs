@@ -2,7 +2,7 @@
 //! How long the daemon waits for a client that takes none of its answers, or few bytes of them.
 
 use std::future::pending;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use lodestone_planted::{self as planted, Bug};
@@ -28,8 +28,9 @@ pub(super) struct AnswerShare {
     all: Arc<Line>,
 }
 
-/// The line of an application, and what a connection has of its share.
-type Held = (Arc<Line>, Pool);
+/// The line of an application, and what a connection has of its share. That keeps the line: without
+/// it the line may be forgotten.
+type Held = (Weak<Line>, Pool);
 
 /// What others may want of a client that does not take its answers.
 #[derive(Debug)]
@@ -66,8 +67,9 @@ impl AnswerShare {
     /// Returns what the connection has of the share of an application.
     fn held_of(&self, application: Arc<Line>) -> Pool {
         let mut all = self.of_applications();
-        all.retain(|(_, held)| held.is_in_use());
-        match all.iter().find(|(line, _)| Arc::ptr_eq(line, &application)) {
+        all.retain(|(line, held)| held.is_in_use() && line.strong_count() > 0);
+        let application = Arc::downgrade(&application);
+        match all.iter().find(|(line, _)| line.ptr_eq(&application)) {
             Some((_, held)) => held.clone(),
             None => {
                 let held = self.wanted.share(1);
@@ -82,7 +84,10 @@ impl AnswerShare {
         let is_wanted = |line: &Line, held: &Pool| line.is_wanted() && held.used_bytes() > 0;
         let of_applications = || {
             let all = self.of_applications();
-            all.iter().any(|(line, held)| is_wanted(line, held))
+            all.iter().any(|(line, held)| {
+                let line = line.upgrade();
+                line.is_some_and(|line| is_wanted(&line, held))
+            })
         };
         is_wanted(&self.all, &self.held) || of_applications()
     }
@@ -135,5 +140,22 @@ impl AnswerWait {
         }
         // The daemon ends: nobody waits any more.
         pending().await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_connection_keeps_no_application_of_which_it_has_nothing() {
+        const BYTES: u64 = 64 << 10;
+        let share = AnswerShare::new(Pool::new(BYTES), Arc::new(Line::new(BYTES)));
+        let lines: Vec<_> = (0..3).map(|_| Arc::new(Line::new(BYTES))).collect();
+        for line in &lines {
+            drop(share.count(Some(Arc::clone(line)), BYTES));
+            assert_eq!(Arc::strong_count(line), 1);
+        }
+        assert_eq!(share.of_applications().len(), 1, "the last one");
     }
 }
