@@ -41,6 +41,8 @@ struct Moved {
     since: Option<Instant>,
     /// How far the client is behind its [`fair_part`]. Bytes that it takes faster do not count later.
     behind: Duration,
+    /// Since when the daemon waits for the client, which has memory.
+    behind_since: Option<Instant>,
 }
 
 impl Moved {
@@ -50,19 +52,27 @@ impl Moved {
     }
 
     fn waited(&self) -> Duration {
-        self.waited + self.waits()
+        self.waited + elapsed(self.since)
     }
 
-    /// How long the daemon waits for the client now.
-    fn waits(&self) -> Duration {
-        self.since.map_or(Duration::ZERO, |since| since.elapsed())
+    fn behind(&self) -> Duration {
+        self.behind + elapsed(self.behind_since)
     }
+}
+
+/// How long a wait lasts now.
+fn elapsed(since: Option<Instant>) -> Duration {
+    since.map_or(Duration::ZERO, |since| since.elapsed())
 }
 
 impl Progress {
     /// Waits until the client moves bytes.
     pub(super) async fn wait<T>(&self, awaited: impl Future<Output = T>) -> T {
-        self.state().since = Some(clock::now());
+        let since = Some(clock::now());
+        {
+            let mut state = self.state();
+            (state.since, state.behind_since) = (since, since);
+        }
         let _end = End(self);
         awaited.await
     }
@@ -79,9 +89,12 @@ impl Progress {
         }
     }
 
-    /// The client holds memory from now on.
+    /// The client holds memory from now on. It had no reason to be fast before, also if the daemon
+    /// waits for it already.
     pub(super) fn holds(&self) {
-        self.state().behind = Duration::ZERO;
+        let mut state = self.state();
+        state.behind = Duration::ZERO;
+        state.behind_since = state.behind_since.map(|_| clock::now());
     }
 
     /// The client has nothing to move.
@@ -99,7 +112,7 @@ impl Progress {
     /// long and N / [`fair_part`] seconds.
     pub(super) fn is_behind(&self) -> bool {
         let state = self.state();
-        state.since.is_some() && state.behind + state.waits() >= WINDOW
+        state.since.is_some() && state.behind() >= WINDOW
     }
 
     fn state(&self) -> MutexGuard<'_, Moved> {
@@ -113,10 +126,8 @@ struct End<'a>(&'a Progress);
 impl Drop for End<'_> {
     fn drop(&mut self) {
         let mut state = self.0.state();
-        let waits = state.waits();
-        state.waited += waits;
-        state.behind += waits;
-        state.since = None;
+        (state.waited, state.behind) = (state.waited(), state.behind());
+        (state.since, state.behind_since) = (None, None);
     }
 }
 
@@ -150,6 +161,22 @@ mod tests {
         assert!(wait(&progress, WINDOW / 2).await);
         progress.done();
         assert!(!wait(&progress, WINDOW / 2).await);
+    }
+
+    #[tokio::test]
+    async fn a_client_that_gets_memory_has_all_of_its_time_from_then_on() {
+        pause();
+        let progress = Progress::default();
+        let moment = Duration::from_millis(100);
+        let looks = async {
+            advance(WINDOW - moment).await;
+            progress.holds();
+            advance(WINDOW - moment).await;
+            assert!(!progress.is_behind());
+            advance(moment).await;
+            assert!(progress.is_behind());
+        };
+        progress.wait(looks).await;
     }
 
     /// True if a client falls behind that takes so many bytes each time that so much time has
