@@ -46,6 +46,8 @@ pub(super) struct Pace {
     end: Instant,
     /// The length of this window.
     window: Duration,
+    /// In this window the client may be silent.
+    pauses: bool,
     bytes: usize,
     /// Bytes that came since the request has its memory.
     all_bytes: usize,
@@ -80,6 +82,7 @@ impl Pace {
             began,
             end: began + WINDOW,
             window: WINDOW,
+            pauses: false,
             bytes: 0,
             all_bytes: 0,
             held: Duration::ZERO,
@@ -106,6 +109,7 @@ impl Pace {
 
     fn begin_window(&mut self, window: Duration) {
         (self.end, self.window, self.bytes) = (clock::now() + window, window, 0);
+        self.pauses = false;
     }
 
     /// Counts bytes that came.
@@ -135,9 +139,11 @@ impl Pace {
         }
     }
 
-    /// Others wait for the memory: a shorter window begins, unless the client is in one already.
+    /// Others wait for the memory: a shorter window begins. If the client is in one already, that
+    /// ends earlier, because those that wait in another line may have less time.
     fn hurry_up(&mut self, haste: Haste) {
-        if clock::now() > haste.until {
+        let now = clock::now();
+        if now > haste.until {
             // The client was not to be judged meanwhile, and perhaps nobody waits any more.
             return;
         }
@@ -146,7 +152,14 @@ impl Pace {
             true => turnover.max(LEAST_SILENCE),
             false => turnover,
         };
-        if self.window == WINDOW && clock::now() + turnover < self.end {
+        let end = now + turnover;
+        if self.pauses || end >= self.end {
+            return;
+        }
+        if self.is_hurried() {
+            self.window -= self.end - end;
+            self.end = end;
+        } else {
             self.begin_window(turnover);
         }
     }
@@ -167,6 +180,7 @@ impl Pace {
             self.rest = None;
             // With time to go on after it.
             self.begin_window(LONGEST_PAUSE + LEAST_SILENCE);
+            self.pauses = true;
         }
         pauses
     }
@@ -241,6 +255,24 @@ mod tests {
             pace.came(bytes);
             pace.over().await;
             assert_eq!((clock::now() - begin, pace.goes_on()), (turnover, goes_on));
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_that_is_hurried_hears_those_that_have_less_time() {
+        let [all, disk] = [(); 2].map(|()| watch::Sender::new(Haste::now(WINDOW)));
+        for goes_on in [true, false] {
+            let at_disk = [disk.subscribe(), disk.subscribe()];
+            let mut pace = Pace::begin_at_disk(all.subscribe(), Some(at_disk));
+            let began = clock::now();
+            all.send_replace(Haste::now(WINDOW / 4));
+            assert!(timeout(WINDOW / 10, pace.over()).await.is_err());
+            // As many as are asked of it in the time from when it was hurried first.
+            pace.came(LEAST_BYTES / 5 - usize::from(!goes_on));
+            disk.send_replace(Haste::now(WINDOW / 10));
+            pace.over().await;
+            assert_eq!(began.elapsed(), WINDOW / 5);
+            assert_eq!(pace.goes_on(), goes_on);
         }
     }
 
