@@ -31,7 +31,7 @@ pub(crate) struct LargeBlock {
 pub struct BlockMemory {
     large: Line,
     /// What the large blocks of one application may have, with those that wait: half of its share
-    /// of the memory for uploads. The other half is for other disks.
+    /// of the memory for uploads, or one block, if that is larger. The rest is for other disks.
     of_applications: AppLines,
     small: Pool,
 }
