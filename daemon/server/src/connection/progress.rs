@@ -39,7 +39,8 @@ struct Moved {
     waited: Duration,
     /// Since when the daemon waits for the client.
     since: Option<Instant>,
-    /// How far the client is behind its [`fair_part`]. Bytes that it takes faster do not count later.
+    /// How far the client is behind its [`fair_part`]. Bytes that it takes faster do not count
+    /// later.
     behind: Duration,
     /// Since when the daemon waits for the client, which has memory.
     behind_since: Option<Instant>,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A thread for each data directory: it asks how much room its disk has, and whether a disk that is
-//! out of use works again, and deletes what nobody needs any more, also parts of files. Each disk with directories of
-//! executors has a thread, too: it deletes there, and looks whether the directories exist. If a
-//! disk hangs, only its thread waits.
+//! out of use works again, and deletes what nobody needs any more, also parts of files. Each disk
+//! with directories of executors has a thread, too: it deletes there, and looks whether the
+//! directories exist. If a disk hangs, only its thread waits.
 
 use std::io;
 use std::sync::Arc;
