@@ -33,7 +33,8 @@ const DIRECTORIES_MAX: usize = 1024;
 const NAMES_PART: u64 = 16;
 const NAMES_LEAST_BYTES: u64 = 1 << 20;
 
-/// Space of aborted attempts is freed for so long after a handover was written.
+/// Space of aborted attempts is freed for so long after a handover was written, on all disks
+/// together: the next daemon does not know it.
 const LAST_HOLES_MS: u64 = 2_000;
 
 /// The settings that the operator chooses.
@@ -220,10 +221,9 @@ impl Store {
         let all = applications.iter().flat_map(|app| app.generations());
         self.discard(all.filter(|generation| generation.kind() == Kind::Merge));
         // Those of executors keep their files, and may hang.
-        let (resources, places) = (&self.resources, 0..usize::from(self.disk_count()));
-        let end_ms = self.now_ms() + LAST_HOLES_MS;
-        for place in places {
-            // The next daemon does not know the holes.
+        let (resources, places) = (&self.resources, usize::from(self.disk_count()));
+        for place in 0..places {
+            let end_ms = self.now_ms() + LAST_HOLES_MS / places as u64;
             while resources.trash.empty(place, resources) && self.now_ms() < end_ms {}
         }
         writing(&self.applications).clear();

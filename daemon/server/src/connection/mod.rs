@@ -33,7 +33,7 @@ use crate::service::pool::Reserved;
 use answer_wait::{AnswerShare, AnswerWait};
 use burst::Wanted;
 use pace::{LEAST_BYTES, LONGEST, WINDOW};
-use progress::{LEAST_BYTES as SLOW_BYTES, LEAST_PART, MOST_PART};
+use progress::{LEAST_PART, MOST_PART};
 use reader::Reader;
 pub(crate) use sending::GATHERED_CHUNKS;
 use socket::Socket;
@@ -102,9 +102,9 @@ pub enum CloseReason {
     StalledAnswer,
     /// The client takes few bytes, and holds memory.
     #[error(
-        "the client took fewer than {SLOW_BYTES} bytes of its answers in {0} s, or is {0} s behind \
-         its part of the network ({LEAST_PART} to {MOST_PART} bytes a second, the fewer the more \
-         connections are open), and others wait for their memory",
+        "the client takes its answers {} s later than its part of the network allows \
+         ({LEAST_PART} to {MOST_PART} bytes a second, the fewer the more connections are open), \
+         and others wait for their memory",
         WINDOW.as_secs()
     )]
     SlowAnswer,

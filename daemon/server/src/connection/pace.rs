@@ -48,6 +48,8 @@ pub(super) struct Pace {
     window: Duration,
     /// In this window the client may be silent.
     pauses: bool,
+    /// If this window was shortened: the bytes before, and the time since then.
+    shortened: Option<(usize, Duration)>,
     bytes: usize,
     /// Bytes that came since the request has its memory.
     all_bytes: usize,
@@ -83,6 +85,7 @@ impl Pace {
             end: began + WINDOW,
             window: WINDOW,
             pauses: false,
+            shortened: None,
             bytes: 0,
             all_bytes: 0,
             held: Duration::ZERO,
@@ -109,7 +112,7 @@ impl Pace {
 
     fn begin_window(&mut self, window: Duration) {
         (self.end, self.window, self.bytes) = (clock::now() + window, window, 0);
-        self.pauses = false;
+        (self.pauses, self.shortened) = (false, None);
     }
 
     /// Counts bytes that came.
@@ -159,6 +162,7 @@ impl Pace {
         if self.is_hurried() {
             self.window -= self.end - end;
             self.end = end;
+            self.shortened = Some((self.bytes, turnover));
         } else {
             self.begin_window(turnover);
         }
@@ -167,10 +171,13 @@ impl Pace {
     /// Judges the client, from which nothing more is there to be read. Returns false if it is too
     /// slow.
     pub(super) fn goes_on(&mut self) -> bool {
-        let least = self.window.as_millis() as usize * LEAST_BYTES / WINDOW.as_millis() as usize;
+        // One that was silent before it had less time may go on then.
+        let goes_on_now = |(before, time)| self.bytes - before >= least_in(time);
+        let is_fast =
+            self.bytes >= least_in(self.window) || self.shortened.is_some_and(goes_on_now);
         self.held += self.window;
         let is_late = self.is_hurried() && self.held >= LONGEST;
-        let goes_on = self.bytes >= least && !is_late || planted::is(Bug::SlowRequestKept);
+        let goes_on = is_fast && !is_late || planted::is(Bug::SlowRequestKept);
         if goes_on {
             self.begin_window(WINDOW);
             return true;
@@ -196,6 +203,11 @@ impl Pace {
         let before = self.all_bytes - self.bytes;
         self.is_hurried() && is_at_end && before as f64 >= time.as_secs_f64() * FAST_BYTES as f64
     }
+}
+
+/// Bytes that a client has to send in this time.
+fn least_in(time: Duration) -> usize {
+    time.as_millis() as usize * LEAST_BYTES / WINDOW.as_millis() as usize
 }
 
 /// Waits until others wait.
@@ -272,6 +284,22 @@ mod tests {
             disk.send_replace(Haste::now(WINDOW / 10));
             pace.over().await;
             assert_eq!(began.elapsed(), WINDOW / 5);
+            assert_eq!(pace.goes_on(), goes_on);
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_that_was_silent_before_it_had_less_time_may_go_on_then() {
+        let [all, disk] = [(); 2].map(|()| watch::Sender::new(Haste::now(WINDOW)));
+        for goes_on in [true, false] {
+            let at_disk = [disk.subscribe(), disk.subscribe()];
+            let mut pace = Pace::begin_at_disk(all.subscribe(), Some(at_disk));
+            all.send_replace(Haste::now(WINDOW / 2));
+            assert!(timeout(WINDOW / 10, pace.over()).await.is_err());
+            disk.send_replace(Haste::now(WINDOW / 10));
+            assert!(timeout(Duration::ZERO, pace.over()).await.is_err());
+            pace.came(LEAST_BYTES / 10 - usize::from(!goes_on));
+            pace.over().await;
             assert_eq!(pace.goes_on(), goes_on);
         }
     }

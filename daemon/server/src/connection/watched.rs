@@ -40,7 +40,7 @@ impl Watched {
 
     /// The daemon waits for the client, which takes its answers too slowly for their memory.
     pub(super) fn takes_slowly(&self) -> bool {
-        self.entry.taking.is_slow() || self.entry.taking.is_behind()
+        self.entry.taking.is_behind()
     }
 
     /// Answers of the client have memory from now on.

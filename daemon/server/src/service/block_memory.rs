@@ -33,6 +33,9 @@ pub struct BlockMemory {
     /// What the large blocks of one application may have, with those that wait: half of its share
     /// of the memory for uploads, or one block, if that is larger. The rest is for other disks.
     of_applications: AppLines,
+    /// What those of them may have that keep their shares while they wait for the disk: a quarter
+    /// of the share of their application, so that two slow disks leave half of it to others.
+    with_shares: AppLines,
     small: Pool,
 }
 
@@ -42,6 +45,7 @@ impl BlockMemory {
         let large = Line::new(upload_bytes / LARGE_PART);
         Self {
             of_applications: AppLines::new(large.capacity_bytes()),
+            with_shares: AppLines::new(large.capacity_bytes() / 2),
             large,
             small: Pool::new(upload_bytes / 8 * SMALL_EIGHTHS),
         }
@@ -70,7 +74,7 @@ impl BlockMemory {
     /// block that waits for its shares has nothing of the disk, which blocks of others need. One
     /// that waits for the disk has no shares, which the uploads of its application need that go to
     /// other disks or to none. If these have taken the shares when its turn comes, it takes them
-    /// before its next turn, as they could take them each time: see [`Uploads::wait_with_shares`].
+    /// before its next turn, as they could take them each time.
     async fn reserve_with_shares(
         &self,
         uploads: &Uploads,
@@ -88,7 +92,7 @@ impl BlockMemory {
             return (of_all, shares);
         }
         drop(of_all);
-        let _waits = uploads.wait_with_shares(app, bytes).await;
+        let _waits = self.with_shares.of(app).reserve(bytes).await;
         let shares = uploads.reserve_shares(app, connection, bytes).await;
         (self.large.reserve(bytes).await, shares)
     }
@@ -106,6 +110,7 @@ impl BlockMemory {
 
 #[cfg(test)]
 mod tests {
+    use std::pin::Pin;
     use std::time::Duration;
 
     use tokio::time::timeout;
@@ -153,14 +158,14 @@ mod tests {
         let disks = [(); 2].map(|()| BlockMemory::of(64 * MIB));
         let [full, other] = ["full", "other"].map(|app| AppId::new(app).unwrap());
         let connections: Vec<Pool> = (0..9).map(|_| uploads.share()).collect();
-        let reserve = |disk: usize, app, connection: usize| {
-            disks[disk].reserve_large(&uploads, app, &connections[connection], 16 * MIB)
+        let reserve = |disk: usize, app, connection: usize, mib| {
+            disks[disk].reserve_large(&uploads, app, &connections[connection], mib * MIB)
         };
         let taken = [
-            in_time(reserve(0, &other, 0)).await.unwrap(),
-            in_time(reserve(1, &other, 1)).await.unwrap(),
+            in_time(reserve(0, &other, 0, 16)).await.unwrap(),
+            in_time(reserve(1, &other, 1, 16)).await.unwrap(),
         ];
-        let waits = [reserve(0, &full, 2), reserve(1, &full, 3)];
+        let waits = [reserve(0, &full, 2, 8), reserve(1, &full, 3, 8)];
         let mut waits = waits.map(Box::pin);
         for waiting in &mut waits {
             assert!(in_time(waiting).await.is_none(), "the disk is taken");
@@ -180,8 +185,8 @@ mod tests {
             assert!(in_time(waiting).await.is_none(), "no share is left");
         }
         let taken = [
-            in_time(reserve(0, &other, 6)).await.unwrap(),
-            in_time(reserve(1, &other, 7)).await.unwrap(),
+            in_time(reserve(0, &other, 6, 16)).await.unwrap(),
+            in_time(reserve(1, &other, 7, 16)).await.unwrap(),
         ];
         drop(shares);
         for waiting in &mut waits {
@@ -192,5 +197,35 @@ mod tests {
         for waiting in waits {
             assert!(in_time(waiting).await.is_some());
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn blocks_that_wait_for_a_slow_disk_hold_up_no_block_for_another_one() {
+        let uploads = Uploads::new(64 * MIB, MIB, MIB);
+        let [slow, well] = [(); 2].map(|()| BlockMemory::of(64 * MIB));
+        let [full, other] = ["full", "other"].map(|app| AppId::new(app).unwrap());
+        let connections: Vec<Pool> = (0..8).map(|_| uploads.share()).collect();
+        let reserve = |disk, app, connection: usize, mib| {
+            BlockMemory::reserve_large(disk, &uploads, app, &connections[connection], mib * MIB)
+        };
+        let lose_shares = async |waits: &mut Pin<Box<_>>, taken, left_mib: [u64; 2]| {
+            assert!(in_time(&mut *waits).await.is_none(), "the disk is taken");
+            let mut crowd = Vec::new();
+            for (connection, mib) in connections[4..6].iter().zip(left_mib) {
+                let memory = uploads.reserve(&full, connection, mib * MIB);
+                crowd.push(in_time(memory).await.unwrap());
+            }
+            drop(taken);
+            assert!(in_time(waits).await.is_none(), "no share is left");
+        };
+        let taken = in_time(reserve(&slow, &other, 0, 16)).await.unwrap();
+        let mut for_slow = Box::pin(reserve(&slow, &full, 1, 16));
+        lose_shares(&mut for_slow, taken, [16, 16]).await;
+        let _hangs = in_time(reserve(&slow, &other, 2, 16)).await.unwrap();
+        assert!(in_time(&mut for_slow).await.is_none());
+        let taken = in_time(reserve(&well, &other, 3, 16)).await.unwrap();
+        let mut for_well = Box::pin(reserve(&well, &full, 6, 8));
+        lose_shares(&mut for_well, taken, [8, 8]).await;
+        assert!(in_time(for_well).await.is_some());
     }
 }

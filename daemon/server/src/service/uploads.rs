@@ -5,7 +5,6 @@
 //! frames of uploads do not wait behind other requests, which have their memory until they are
 //! carried out.
 
-use super::app_lines::AppLines;
 use super::line::{Hurry, Line};
 use super::pool::{Pool, Reserved};
 use super::shared_pool::{PART_OF_CONNECTION, SharedPool};
@@ -13,10 +12,6 @@ use lodestone_model::AppId;
 
 /// Uploads of at most this size are small.
 pub(crate) const SMALL_BYTES: u64 = 64 << 10;
-
-/// The blocks of an application that wait for disks and have shares may have this part of the
-/// memory for large uploads: half of the application's share.
-const PART_WAITING: u64 = 4;
 
 /// Frames may have this part of the memory for large uploads.
 const PART_LENT: u64 = 4;
@@ -42,9 +37,6 @@ pub(crate) struct Incoming {
 #[derive(Debug)]
 pub struct Uploads {
     large: SharedPool,
-    /// What blocks that wait for disks may have of the share of an application, for all disks
-    /// together.
-    waiting: AppLines,
     small: Line,
     /// For the large frames of uploads, and of other requests.
     lists: Line,
@@ -58,7 +50,6 @@ impl Uploads {
     pub fn new(large_bytes: u64, small_bytes: u64, frame_bytes: u64) -> Self {
         Self {
             large: SharedPool::new(large_bytes),
-            waiting: AppLines::new(large_bytes / PART_WAITING),
             small: Line::new(small_bytes),
             lists: Line::new(frame_bytes / 2),
             requests: Line::new(frame_bytes / 2),
@@ -161,12 +152,6 @@ impl Uploads {
         bytes: u64,
     ) -> Option<[Reserved; 2]> {
         self.large.try_shares(app, connection, bytes)
-    }
-
-    /// Waits until a block may keep its shares while it waits for its disk. So those that do so
-    /// leave half of the application's share to other uploads, however many disks are slow.
-    pub(super) async fn wait_with_shares(&self, app: &AppId, bytes: u64) -> Reserved {
-        self.waiting.of(app).reserve(bytes).await
     }
 
     /// Waits for the memory of a large upload that has these shares.

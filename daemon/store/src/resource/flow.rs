@@ -203,23 +203,6 @@ impl Flow {
             let waited = self.ended.wait_timeout(waiting, LOOK);
             waiting = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
-        Ok(self.writing(body, clock))
-    }
-
-    /// Bodies may let few write: as many more wait, with those that were there before.
-    fn short_max(&self) -> usize {
-        2 * self.writers_max - self.writers.load(SeqCst).min(self.writers_max)
-    }
-
-    /// Gives a turn if there is one now, to a caller without a body.
-    pub(crate) fn try_begin<'a>(&'a self, clock: &'a dyn Clock) -> Option<Writing<'a>> {
-        let _waiting = locked(&self.waiting);
-        let has_turn = !self.is_stalled(clock) && self.has_turn(0);
-        has_turn.then(|| self.writing(0, clock))
-    }
-
-    /// The caller has found that there is a turn, and has the lock.
-    fn writing<'a>(&'a self, body: u64, clock: &'a dyn Clock) -> Writing<'a> {
         let writing = Writing {
             flow: self,
             clock,
@@ -231,7 +214,12 @@ impl Flow {
         }
         self.writers.fetch_add(1, SeqCst);
         self.bodies.fetch_add(body, SeqCst);
-        writing
+        Ok(writing)
+    }
+
+    /// Bodies may let few write: as many more wait, with those that were there before.
+    fn short_max(&self) -> usize {
+        2 * self.writers_max - self.writers.load(SeqCst).min(self.writers_max)
     }
 
     /// True if one more may write. A body of any size gets its turn.
@@ -254,8 +242,8 @@ impl Writing<'_> {
         self.flow.progress_ms.store(self.clock.now_ms(), SeqCst);
     }
 
-    /// Uses the turn for a question that a disk may answer while its writes hang: the answer is no
-    /// progress.
+    /// Uses the turn for a question, or for something else that a disk may do while its writes
+    /// hang: the end is no progress.
     pub(crate) fn only_asking(mut self) -> Self {
         self.only_asks = true;
         self

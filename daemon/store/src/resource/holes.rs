@@ -9,6 +9,7 @@ use std::sync::Arc;
 use lodestone_model::{Code, ReduceId};
 
 use super::disk::code_of;
+use super::flow::Stalled;
 use super::home::{DataFile, Home};
 use super::{Resources, locked};
 use crate::sync::Mutex;
@@ -22,7 +23,7 @@ const AT_ONCE: usize = 64;
 /// So many are punched before the thread of the place does something else.
 const OF_PASS: usize = 4_096;
 
-/// No hole is begun when a pass has taken this long.
+/// No hole is begun when a pass has taken so long: the thread of the place has more to do.
 const PASS_MS: u64 = 500;
 
 /// The bytes of an aborted attempt in one file.
@@ -42,7 +43,7 @@ pub(super) struct Holes(Mutex<Waiting>);
 #[derive(Debug, Default)]
 struct Waiting {
     holes: VecDeque<Hole>,
-    /// There were too many, which the log says once.
+    /// There were too many, which the log says once until half of them are done.
     is_over: bool,
 }
 
@@ -51,7 +52,7 @@ impl Holes {
         let mut waiting = locked(&self.0);
         if waiting.holes.len() < WAITING_MAX {
             waiting.holes.push_back(hole);
-            waiting.is_over = false;
+            waiting.is_over &= waiting.holes.len() > WAITING_MAX / 2;
         } else if !std::mem::replace(&mut waiting.is_over, true) {
             tracing::warn!(
                 waiting = WAITING_MAX,
@@ -61,8 +62,8 @@ impl Holes {
         }
     }
 
-    /// Punches some of the holes, and does `between` every few of them. Ends early if the disk has
-    /// no turn. Returns true if all that it looked at are done, and others wait.
+    /// Punches some of the holes, and does `between` every few of them. Ends early if one has to be
+    /// tried again. Otherwise returns true if others wait.
     pub(super) fn punch_some(&self, resources: &Resources, mut between: impl FnMut()) -> bool {
         let clock = resources.environment.clock.as_ref();
         let end_ms = clock.now_ms() + PASS_MS;
@@ -71,7 +72,8 @@ impl Holes {
                 return false;
             };
             if !hole.punch(resources) {
-                locked(&self.0).holes.push_front(hole);
+                // Behind the others: perhaps its file alone is in trouble.
+                locked(&self.0).holes.push_back(hole);
                 return false;
             }
             if number % AT_ONCE == 0 {
@@ -90,7 +92,11 @@ impl Hole {
     fn punch(&self, resources: &Resources) -> bool {
         let (reduce, bytes) = (self.reduce, self.bytes);
         match self.home.punch(resources, self.file, reduce, bytes) {
-            Err(error) if code_of(&error) == Code::Overloaded => return false,
+            Err(error) if Stalled::is(&error) => return false,
+            // A full disk may need some room to split what a file has.
+            Err(error) if matches!(code_of(&error), Code::Overloaded | Code::DiskFull) => {
+                return false;
+            }
             Err(error) if error.kind() != ErrorKind::NotFound => {
                 let file = self.file;
                 tracing::warn!(

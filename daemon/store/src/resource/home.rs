@@ -335,8 +335,8 @@ impl Home {
         }
     }
 
-    /// Frees the space of these bytes. OVERLOADED is the code of the error if the disk has no turn
-    /// for it now.
+    /// Frees the space of these bytes, with a turn like a write. It says nothing of writes: a disk
+    /// may do this while they hang.
     pub(crate) fn punch(
         &self,
         resources: &Resources,
@@ -345,11 +345,10 @@ impl Home {
         (offset, length): (u64, u64),
     ) -> io::Result<()> {
         let path = self.path(resources, data_file, reduce);
-        // Without a file there is nothing to wait for.
-        let file = path.open(resources, Open::Write)?;
         let clock = resources.environment.clock.as_ref();
         let flow = resources.disks.flow_at(self.place(data_file, reduce));
-        let _writing = flow.try_begin(clock).ok_or(ErrorKind::ResourceBusy)?;
+        let _turn = flow.begin(clock)?.only_asking();
+        let file = path.open(resources, Open::Write)?;
         file.punch(offset, length)?;
         resources.disks.count_step();
         Ok(())

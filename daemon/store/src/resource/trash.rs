@@ -4,7 +4,7 @@
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, TryLockError};
 
 use lodestone_model::{ReduceId, ShuffleKey};
 
@@ -73,10 +73,15 @@ impl Trash {
         let (at, Some(place)) = (place, self.0.get(place)) else {
             return false;
         };
-        match place.turn.try_lock() {
-            Ok(_turn) => place.work_off(at, resources),
-            Err(_) => false,
-        }
+        let turn = match place.turn.try_lock() {
+            Err(TryLockError::WouldBlock) => return false,
+            // It protects nothing that a panic could leave half changed.
+            Err(TryLockError::Poisoned(turn)) => turn.into_inner(),
+            Ok(turn) => turn,
+        };
+        let takes_more = place.work_off(at, resources);
+        drop(turn);
+        takes_more
     }
 
     /// Deletes what waits at the place, and waits for a thread that is at it.
@@ -90,7 +95,8 @@ impl Trash {
     /// True if anything waits at the place, or is being deleted.
     pub(crate) fn has_any(&self, place: usize) -> bool {
         self.0.get(place).is_some_and(|place| {
-            !locked(&place.waiting).is_empty() || place.turn.try_lock().is_err()
+            let is_at_it = || matches!(place.turn.try_lock(), Err(TryLockError::WouldBlock));
+            !locked(&place.waiting).is_empty() || is_at_it()
         })
     }
 }

@@ -172,18 +172,6 @@ fn a_disk_that_gets_on_takes_as_many_requests_however_large_their_bodies_are() {
 }
 
 #[test]
-fn a_turn_without_a_wait_is_given_while_the_disk_takes_writes() {
-    let clock = ManualClock::default();
-    let flow = Flow::new(WRITERS);
-    let first = flow.try_begin(&clock).unwrap();
-    assert!(flow.try_begin(&clock).is_none(), "as many write as may");
-    drop(first);
-    let _hangs = flow.begin(&clock).unwrap();
-    clock.advance_ms(STALL_MS);
-    assert!(flow.try_begin(&clock).is_none());
-}
-
-#[test]
 fn those_that_wait_with_their_bodies_leave_a_disk_that_becomes_slow() {
     let clock = ManualClock::default();
     let flow = Flow::with_bodies(1, 1);
