@@ -3,6 +3,7 @@
 //! a time. A disk is stalled if no write makes progress for [`STALL_MS`]: the threads in a system
 //! call there cannot be helped, but no others follow them, and the waiting ones go to another disk.
 
+use std::collections::VecDeque;
 use std::io::{self, ErrorKind};
 use std::sync::PoisonError;
 use std::time::Duration;
@@ -71,6 +72,10 @@ struct Waiting {
     finalizes: usize,
     /// Bytes of the bodies that they hold.
     bodies: u64,
+    /// Those with bodies, in the order in which they came: few write, so others would overtake one
+    /// again and again.
+    in_order: VecDeque<u64>,
+    last: u64,
 }
 
 impl Waiting {
@@ -82,18 +87,26 @@ impl Waiting {
         }
     }
 
-    fn enter(&mut self, line: Line, waits: bool, body: u64) {
-        if !waits {
-            *self.count(line) += 1;
-            self.bodies += body;
+    /// Returns the number of the one that waits.
+    fn enter(&mut self, line: Line, body: u64) -> u64 {
+        *self.count(line) += 1;
+        self.bodies += body;
+        self.last += 1;
+        if body > 0 {
+            self.in_order.push_back(self.last);
         }
+        self.last
     }
 
-    fn leave(&mut self, line: Line, waits: bool, body: u64) {
-        if waits {
-            *self.count(line) -= 1;
-            self.bodies -= body;
-        }
+    fn leave(&mut self, line: Line, number: u64, body: u64) {
+        *self.count(line) -= 1;
+        self.bodies -= body;
+        self.in_order.retain(|other| *other != number);
+    }
+
+    /// True if no one with a body came before.
+    fn is_first(&self, number: Option<u64>) -> bool {
+        self.in_order.front().copied() == number || self.in_order.is_empty()
     }
 
     fn all(&self) -> usize {
@@ -180,11 +193,13 @@ impl Flow {
             Line::Finalizes => IN_LINE_MAX,
         };
         let mut waiting = locked(&self.waiting);
-        let mut waits = false;
+        let mut number = None;
         loop {
+            let is_first = body == 0 || waiting.is_first(number);
+            let waits = number.is_some();
             let outcome = match self.is_stalled(clock) {
                 true => Some(Err(io::Error::other(Stalled))),
-                false if self.has_turn(body) => Some(Ok(())),
+                false if is_first && self.has_turn(body) => Some(Ok(())),
                 false if !waits && *waiting.count(line) >= waiting_max => {
                     return Err(ErrorKind::ResourceBusy.into());
                 }
@@ -194,12 +209,16 @@ impl Flow {
                 false => None,
             };
             if let Some(outcome) = outcome {
-                waiting.leave(line, waits, body);
+                if let Some(number) = number {
+                    waiting.leave(line, number, body);
+                    self.wake(&waiting);
+                }
                 outcome?;
                 break;
             }
-            waiting.enter(line, waits, body);
-            waits = true;
+            if !waits {
+                number = Some(waiting.enter(line, body));
+            }
             let waited = self.ended.wait_timeout(waiting, LOOK);
             waiting = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
@@ -215,6 +234,14 @@ impl Flow {
         self.writers.fetch_add(1, SeqCst);
         self.bodies.fetch_add(body, SeqCst);
         Ok(writing)
+    }
+
+    /// Wakes the next one. Which one that is, those with bodies find out themselves.
+    fn wake(&self, waiting: &Waiting) {
+        match waiting.in_order.is_empty() {
+            true => self.ended.notify_one(),
+            false => self.ended.notify_all(),
+        }
     }
 
     /// Bodies may let few write: as many more wait, with those that were there before.
@@ -255,13 +282,10 @@ impl Drop for Writing<'_> {
         if !self.only_asks {
             self.got_on();
         }
-        let _waiting = locked(&self.flow.waiting);
+        let waiting = locked(&self.flow.waiting);
         self.flow.writers.fetch_sub(1, SeqCst);
-        match self.flow.bodies.fetch_sub(self.body, SeqCst) {
-            0 => self.flow.ended.notify_one(),
-            // The next one may have a body for which there is no turn, and another one none.
-            _ => self.flow.ended.notify_all(),
-        }
+        self.flow.bodies.fetch_sub(self.body, SeqCst);
+        self.flow.wake(&waiting);
     }
 }
 

@@ -172,6 +172,28 @@ fn a_disk_that_gets_on_takes_as_many_requests_however_large_their_bodies_are() {
 }
 
 #[test]
+fn requests_with_bodies_write_in_the_order_in_which_they_came() {
+    let clock = ManualClock::default();
+    let flow = Flow::with_bodies(1, 1);
+    let order = Mutex::new(Vec::new());
+    let first = flow.begin_with(Line::Short, 1, &clock).unwrap();
+    thread::scope(|scope| {
+        for n in 0..8 {
+            let (flow, clock, order) = (&flow, &clock, &order);
+            scope.spawn(move || {
+                let _turn = flow.begin_with(Line::Short, 1, clock).unwrap();
+                order.lock().unwrap().push(n);
+            });
+            while waiting(flow) <= n {
+                thread::yield_now();
+            }
+        }
+        drop(first);
+    });
+    assert_eq!(order.into_inner().unwrap(), Vec::from_iter(0..8));
+}
+
+#[test]
 fn those_that_wait_with_their_bodies_leave_a_disk_that_becomes_slow() {
     let clock = ManualClock::default();
     let flow = Flow::with_bodies(1, 1);
