@@ -51,8 +51,8 @@ pub struct StoreConfig {
     /// A part of a tail of this length gets no more segments: [`crate::TAIL_PART_BYTES`], or less
     /// if small partitions are to have many parts.
     pub tail_part_bytes: usize,
-    /// Bytes of pushes that write to one disk at a time, and keep their memory if it hangs. Pushes
-    /// of as many bytes may wait for locks meanwhile.
+    /// So many bytes of pushes are written to one disk at a time: a disk that hangs keeps their
+    /// memory. The pushes that wait for locks meanwhile may have as many.
     pub hanging_bytes: u64,
     /// The space that stays free on each disk.
     pub reserve: Reserve,

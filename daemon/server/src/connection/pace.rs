@@ -57,7 +57,7 @@ pub(super) struct Pace {
     /// daemon stood still is not the client's.
     held: Duration,
     hurry: Hurry,
-    /// Those of the lines for a disk of which the request has memory.
+    /// A request with memory of a disk: those of the disk, and of its application there.
     hurries_at_disk: Option<[Hurry; 2]>,
     /// What is known of the end of the request, until the client has paused.
     rest: Option<Rest>,
@@ -270,12 +270,16 @@ mod tests {
         }
     }
 
+    fn hurried_by(all: &watch::Sender<Haste>, disk: &watch::Sender<Haste>) -> Pace {
+        let at_disk = [disk.subscribe(), disk.subscribe()];
+        Pace::begin_at_disk(all.subscribe(), Some(at_disk))
+    }
+
     #[tokio::test(start_paused = true)]
     async fn a_client_that_is_hurried_hears_those_that_have_less_time() {
         let [all, disk] = [(); 2].map(|()| watch::Sender::new(Haste::now(WINDOW)));
         for goes_on in [true, false] {
-            let at_disk = [disk.subscribe(), disk.subscribe()];
-            let mut pace = Pace::begin_at_disk(all.subscribe(), Some(at_disk));
+            let mut pace = hurried_by(&all, &disk);
             let began = clock::now();
             all.send_replace(Haste::now(WINDOW / 4));
             assert!(timeout(WINDOW / 10, pace.over()).await.is_err());
@@ -292,8 +296,7 @@ mod tests {
     async fn a_client_that_was_silent_before_it_had_less_time_may_go_on_then() {
         let [all, disk] = [(); 2].map(|()| watch::Sender::new(Haste::now(WINDOW)));
         for goes_on in [true, false] {
-            let at_disk = [disk.subscribe(), disk.subscribe()];
-            let mut pace = Pace::begin_at_disk(all.subscribe(), Some(at_disk));
+            let mut pace = hurried_by(&all, &disk);
             all.send_replace(Haste::now(WINDOW / 2));
             assert!(timeout(WINDOW / 10, pace.over()).await.is_err());
             disk.send_replace(Haste::now(WINDOW / 10));

@@ -20,8 +20,13 @@ const SMALL_EIGHTHS: u64 = 5;
 #[derive(Debug)]
 pub(crate) struct LargeBlock {
     pub(crate) incoming: Incoming,
-    /// What it has of the memory for its disk.
-    pub(crate) at_disk: [Reserved; 2],
+    pub(crate) at_disk: AtDisk,
+}
+
+/// What a large block has of the memory for its disk.
+#[derive(Debug)]
+pub(crate) struct AtDisk {
+    pub(crate) memory: [Reserved; 2],
     /// Say when others wait for that.
     pub(crate) hurries: [Hurry; 2],
 }
@@ -30,11 +35,11 @@ pub(crate) struct LargeBlock {
 #[derive(Debug)]
 pub struct BlockMemory {
     large: Line,
-    /// What the large blocks of one application may have, with those that wait: half of its share
-    /// of the memory for uploads, or one block, if that is larger. The rest is for other disks.
+    /// Limits the large blocks of one application, also those that wait. They may have half of its
+    /// share of the memory for uploads, or be one block, if that is larger.
     of_applications: AppLines,
-    /// What those of them may have that keep their shares while they wait for the disk: a quarter
-    /// of the share of their application, so that two slow disks leave half of it to others.
+    /// Limits those that keep their shares while they wait for the disk. They may have a quarter of
+    /// the share of their application: two slow disks leave half of it to other pushes.
     with_shares: AppLines,
     small: Pool,
 }
@@ -65,8 +70,10 @@ impl BlockMemory {
         let (of_all, shares) = of_all_and_shares.await;
         LargeBlock {
             incoming: uploads.reserve_large(shares, bytes).await,
-            at_disk: [of_all, of_application],
-            hurries: [self.large.hurry(), own.hurry()],
+            at_disk: AtDisk {
+                memory: [of_all, of_application],
+                hurries: [self.large.hurry(), own.hurry()],
+            },
         }
     }
 

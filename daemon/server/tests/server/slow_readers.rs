@@ -24,7 +24,7 @@ use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at, timeout};
 use crate::support::client::ALL_MAPS;
 use crate::support::inside::Inside;
 
-/// All answers may have 6 MiB, those of an application 4.5, and those of a connection 0.75.
+/// So the memory for answers has 6 MiB. An application may have 4.5 of them, a connection 0.75.
 const MEMORY: u64 = 64 << 20;
 
 /// Partitions of a shuffle whose layouts are long. More of them would not wait for long.
@@ -206,6 +206,22 @@ impl Host {
         longest
     }
 
+    /// Others wait for a slow crowd, and not for long.
+    async fn keeps_others_for_a_moment(mut self, key: &ShuffleAddress) {
+        let waited = self.longest_wait(key).await;
+        assert!(waited > WINDOW / 2, "nobody waits: {waited:?}");
+        assert!(waited < 2 * WINDOW, "{waited:?}");
+        self.end();
+    }
+
+    /// Crowds of two applications, which take all of the memory. Returns a shuffle of a third one.
+    async fn two_crowds(&mut self, takes: Takes) -> ShuffleAddress {
+        let [one, other, third] = ["one", "other", "third"].map(|app| self.long_shuffle(app, 4));
+        self.crowd(&one, takes).await;
+        self.crowd(&other, takes).await;
+        third
+    }
+
     fn end(self) {
         drop(self.connections);
         self.daemon.stop();
@@ -217,33 +233,23 @@ async fn clients_that_read_nothing_keep_others_of_their_application_from_answers
     let mut host = Host::start();
     let key = host.long_shuffle("one", 1);
     host.crowd(&key, Takes::Nothing).await;
-    let waited = host.longest_wait(&key).await;
-    assert!(waited > WINDOW / 2, "nobody waits: {waited:?}");
-    assert!(waited < 2 * WINDOW, "{waited:?}");
-    host.end();
+    host.keeps_others_for_a_moment(&key).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn clients_that_take_a_little_all_the_time_keep_others_from_answers_for_a_moment() {
     let mut host = Host::start();
-    let [one, other, third] = ["one", "other", "third"].map(|app| host.long_shuffle(app, 4));
     let takes = Takes::Some(64 << 10, WINDOW - Duration::from_millis(100));
-    host.crowd(&one, takes).await;
-    host.crowd(&other, takes).await;
-    let waited = host.longest_wait(&third).await;
-    assert!(waited > WINDOW / 2, "nobody waits: {waited:?}");
-    assert!(waited < 2 * WINDOW, "{waited:?}");
-    host.end();
+    let third = host.two_crowds(takes).await;
+    host.keeps_others_for_a_moment(&third).await;
 }
 
 /// A client on a slow network has all of its answers, also while others wait.
 #[tokio::test(start_paused = true)]
 async fn clients_that_take_their_answers_at_a_fair_speed_keep_their_connections() {
     let mut host = Host::start();
-    let [one, other, third] = ["one", "other", "third"].map(|app| host.long_shuffle(app, 4));
     let takes = Takes::Some(512 << 10, Duration::from_secs(2));
-    host.crowd(&one, takes).await;
-    host.crowd(&other, takes).await;
+    let third = host.two_crowds(takes).await;
     host.longest_wait(&third).await;
     let ended = timeout(WINDOW * 10, host.connections.join_next()).await;
     assert!(ended.is_err(), "{ended:?}");

@@ -8,12 +8,14 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use lodestone_model::{Code, Mode, ReduceId};
+use lodestone_wire::extension::ShuffleAddress;
 use lodestone_wire::extension::fetch::SegmentLayout;
 use lodestone_wire::extension::hello::HelloReply;
 use lodestone_wire::extension::status::{Done, Refused};
 use lodestone_wire::{Frame, Message};
 use rustix::fs::{CWD, FileType, Mode as FileMode, mknodat};
 use rustix::process::Signal;
+use tempfile::TempDir;
 
 use crate::remote::push;
 use crate::support::client::{ALL_MAPS, batch, commit_of, hello, key};
@@ -53,6 +55,40 @@ fn hang(folder: &Path, reduces: impl Iterator<Item = u32>) {
     }
 }
 
+/// A daemon with two disks, the first of which hangs, and a client of two remote shuffles.
+struct TwoDisks {
+    daemon: Daemon,
+    client: Client,
+    /// Its even partitions are on the disk that hangs.
+    hanging: ShuffleAddress,
+    /// Its even partitions are on the other disk.
+    well: ShuffleAddress,
+    _disks: [TempDir; 2],
+}
+
+impl TwoDisks {
+    /// `maps` are those of the first shuffle.
+    fn start(maps: u32, more: &[&str]) -> Self {
+        let disks = [(); 2].map(|()| tempfile::tempdir().unwrap());
+        let dirs = disks.each_ref().map(|disk| disk.path().to_str().unwrap());
+        let daemon = Daemon::start(&[&["--dir", &dirs.join(",")], more].concat());
+        let mut client = Client::connect(&daemon);
+        let (hanging, well) = (key(&daemon, 1), key(&daemon, 2));
+        client.register_as(Mode::Remote, &hanging, maps, 2 * PARTITIONS);
+        client.register_as(Mode::Remote, &well, 1000, 2);
+        let start_dir = fs::read_dir(disks[0].path()).unwrap().next().unwrap();
+        let folder = start_dir.unwrap().path().join("app-1-s1-m0-0");
+        hang(&folder, (0..PARTITIONS).map(|n| 2 * n));
+        Self {
+            daemon,
+            client,
+            hanging,
+            well,
+            _disks: disks,
+        }
+    }
+}
+
 pub(crate) fn quickly<T>(what: &str, act: impl FnOnce() -> T) -> T {
     let began = Instant::now();
     let done = act();
@@ -68,7 +104,7 @@ const LARGE_PUSHES: u32 = 20;
 /// As above, with half the memory.
 const FILL_OF_256_MIB: u32 = FILL / 2;
 
-/// A disk is slow after 3 s without progress, and those that wait look twice a second.
+/// A disk is slow after 3 s without progress. Those that wait notice it within 1.5 s.
 const REFUSED_IN: Duration = Duration::from_secs(6);
 
 /// Pushes that keep their memory: two that write, and two that wait for a lock.
@@ -80,16 +116,13 @@ const P99_LONGEST: Duration = Duration::from_millis(500);
 
 #[test]
 fn large_pushes_to_a_disk_that_hangs_leave_memory_to_those_of_their_application_to_another_disk() {
-    let disks = [(); 2].map(|()| tempfile::tempdir().unwrap());
-    let dirs = disks.each_ref().map(|disk| disk.path().to_str().unwrap());
-    let daemon = Daemon::start(&["--dir", &dirs.join(","), "--memory", "256MiB"]);
-    let mut client = Client::connect(&daemon);
-    let (hanging, well) = (key(&daemon, 1), key(&daemon, 2));
-    client.register_as(Mode::Remote, &hanging, 1000, 2 * PARTITIONS);
-    client.register_as(Mode::Remote, &well, 1000, 2);
-    let start_dir = fs::read_dir(disks[0].path()).unwrap().next().unwrap();
-    let folder = start_dir.unwrap().path().join("app-1-s1-m0-0");
-    hang(&folder, (0..PARTITIONS).map(|n| 2 * n));
+    let TwoDisks {
+        daemon,
+        mut client,
+        hanging,
+        well,
+        _disks,
+    } = TwoDisks::start(1000, &["--memory", "256MiB"]);
     let block = vec![9; LARGE_BYTES];
     for map in 0..FILL_OF_256_MIB {
         let (meta, body) = batch(&hanging, map, 10, &[(2 * map, &block[..MIB])]);
@@ -139,16 +172,13 @@ const LAYOUTS: u32 = 40;
 
 #[test]
 fn layouts_of_partitions_that_a_disk_holds_up_leave_threads_to_commits() {
-    let disks = [(); 2].map(|()| tempfile::tempdir().unwrap());
-    let dirs = disks.each_ref().map(|disk| disk.path().to_str().unwrap());
-    let daemon = Daemon::start(&["--dir", &dirs.join(","), "--memory", "512MiB"]);
-    let mut client = Client::connect(&daemon);
-    let (hanging, well) = (key(&daemon, 1), key(&daemon, 2));
-    client.register_as(Mode::Remote, &hanging, 1000, 2 * PARTITIONS);
-    client.register_as(Mode::Remote, &well, 1000, 2);
-    let start_dir = fs::read_dir(disks[0].path()).unwrap().next().unwrap();
-    let folder = start_dir.unwrap().path().join("app-1-s1-m0-0");
-    hang(&folder, (0..PARTITIONS).map(|n| 2 * n));
+    let TwoDisks {
+        daemon,
+        mut client,
+        hanging,
+        well,
+        _disks,
+    } = TwoDisks::start(1000, &["--memory", "512MiB"]);
     let block = vec![9; MIB];
     for map in 0..FILL {
         let reduce = 2 * (map % PARTITIONS);
@@ -200,24 +230,14 @@ fn layouts_of_partitions_that_a_disk_holds_up_leave_threads_to_commits() {
 
 #[test]
 fn a_disk_that_hangs_keeps_nobody_from_hello_health_the_other_disk_and_the_end() {
-    let disks = [(); 2].map(|()| tempfile::tempdir().unwrap());
-    let dirs = disks.each_ref().map(|disk| disk.path().to_str().unwrap());
-    let mut daemon = Daemon::start(&[
-        "--dir",
-        &dirs.join(","),
-        "--memory",
-        "512MiB",
-        "--admin",
-        "127.0.0.1:0",
-    ]);
-    let mut client = Client::connect(&daemon);
-    let (hanging, well) = (key(&daemon, 1), key(&daemon, 2));
-    client.register_as(Mode::Remote, &hanging, 2 * PARTITIONS, 2 * PARTITIONS);
-    client.register_as(Mode::Remote, &well, 1000, 2);
-    let start_dir = fs::read_dir(disks[0].path()).unwrap().next().unwrap();
-    // Even partitions of the first shuffle, and odd ones of the second, are on this disk.
-    let folder = start_dir.unwrap().path().join("app-1-s1-m0-0");
-    hang(&folder, (0..PARTITIONS).map(|n| 2 * n));
+    let settings = ["--memory", "512MiB", "--admin", "127.0.0.1:0"];
+    let TwoDisks {
+        mut daemon,
+        mut client,
+        hanging,
+        well,
+        _disks,
+    } = TwoDisks::start(2 * PARTITIONS, &settings);
     let block = vec![9; MIB];
     for number in 0..FILL {
         let (map, first_segment) = (number % PARTITIONS, number / PARTITIONS);

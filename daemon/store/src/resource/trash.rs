@@ -73,15 +73,13 @@ impl Trash {
         let (at, Some(place)) = (place, self.0.get(place)) else {
             return false;
         };
-        let turn = match place.turn.try_lock() {
+        let _turn = match place.turn.try_lock() {
             Err(TryLockError::WouldBlock) => return false,
             // It protects nothing that a panic could leave half changed.
             Err(TryLockError::Poisoned(turn)) => turn.into_inner(),
             Ok(turn) => turn,
         };
-        let takes_more = place.work_off(at, resources);
-        drop(turn);
-        takes_more
+        place.work_off(at, resources)
     }
 
     /// Deletes what waits at the place, and waits for a thread that is at it.

@@ -13,8 +13,8 @@ use crate::connection::socket::Socket;
 use crate::connection::{CloseReason, Hold};
 use crate::handler::{self, Answer, Upload};
 use crate::metrics::stopwatch::Stopwatch;
+use crate::service::block_memory::AtDisk;
 use crate::service::body::{PooledBody, memory_bytes};
-use crate::service::line::Hurry;
 use crate::service::pool::Reserved;
 use crate::service::uploads::Incoming;
 
@@ -25,9 +25,7 @@ const FIRST_BYTES: usize = 16 << 10;
 /// The memory of an upload.
 struct Memory {
     incoming: Incoming,
-    /// What a large block has at its disk. Others may wait for it too.
-    room: Option<[Reserved; 2]>,
-    hurries_at_disk: Option<[Hurry; 2]>,
+    at_disk: Option<AtDisk>,
     /// What a long answer has.
     reply: Option<Reserved>,
 }
@@ -82,14 +80,12 @@ impl Reader {
                 return self.refuse_late(request_id, answer, body_bytes, hold).await;
             }
         };
-        let Memory {
-            incoming,
-            room,
-            hurries_at_disk,
-            reply,
-        } = memory;
-        hold.memory = incoming.reserved;
-        let pace = Pace::begin_at_disk(incoming.hurry, hurries_at_disk);
+        let at_disk = memory
+            .at_disk
+            .map(|at_disk| (at_disk.memory, at_disk.hurries));
+        let (room, hurries_at_disk) = at_disk.unzip();
+        hold.memory = memory.incoming.reserved;
+        let pace = Pace::begin_at_disk(memory.incoming.hurry, hurries_at_disk);
         self.pace = Some(pace.of_length(length, self.buffer.len()));
         let body = self.body(length).await?;
         self.pace = None;
@@ -111,7 +107,7 @@ impl Reader {
             before,
             room,
         };
-        self.merge_later(request_id, waiting, reply, stopwatch, hold);
+        self.merge_later(request_id, waiting, memory.reply, stopwatch, hold);
         Ok(())
     }
 
@@ -146,16 +142,14 @@ impl Reader {
             Err(answer) => Err(answer),
             Ok(Some(block)) => Ok(Memory {
                 incoming: block.incoming,
-                room: Some(block.at_disk),
-                hurries_at_disk: Some(block.hurries),
+                at_disk: Some(block.at_disk),
                 reply: None,
             }),
             Ok(None) => match self.upload_room(upload, bytes).await {
                 None => Err(handler::upload_without_room(&self.call, upload)),
                 Some((incoming, reply)) => Ok(Memory {
                     incoming,
-                    room: None,
-                    hurries_at_disk: None,
+                    at_disk: None,
                     reply,
                 }),
             },

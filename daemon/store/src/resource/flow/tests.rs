@@ -49,9 +49,7 @@ fn a_writer_is_refused_at_once_if_as_many_wait_as_may_write() {
     thread::scope(|scope| {
         let (flow, clock) = (&flow, &clock);
         let second = scope.spawn(move || flow.begin(clock).map(drop).unwrap());
-        while waiting(flow) == 0 {
-            thread::yield_now();
-        }
+        until_waiting(flow, 1);
         let refused = flow.begin(clock).unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::ResourceBusy);
         drop(first);
@@ -69,9 +67,7 @@ fn those_that_wait_in_line_take_no_place_of_a_writer_that_may_be_refused() {
     thread::scope(|scope| {
         let (flow, clock) = (&flow, &clock);
         let in_line = scope.spawn(move || flow.begin_in(Line::Finalizes, clock).map(drop));
-        while waiting(flow) == 0 {
-            thread::yield_now();
-        }
+        until_waiting(flow, 1);
         let limited = scope.spawn(move || flow.begin(clock).map(drop));
         while waiting(flow) == 1 && !limited.is_finished() {
             thread::yield_now();
@@ -93,9 +89,7 @@ fn those_that_cannot_retry_leave_threads_to_other_disks() {
         for _ in 0..IN_LINE_MAX {
             scope.spawn(move || flow.begin_in(Line::Finalizes, clock).map(drop).unwrap());
         }
-        while waiting(flow) < IN_LINE_MAX {
-            thread::yield_now();
-        }
+        until_waiting(flow, IN_LINE_MAX);
         let refused = flow.begin_in(Line::Finalizes, clock).unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::ResourceBusy);
         drop(first);
@@ -104,6 +98,12 @@ fn those_that_cannot_retry_leave_threads_to_other_disks() {
 
 fn waiting(flow: &Flow) -> usize {
     locked(&flow.waiting).all()
+}
+
+fn until_waiting(flow: &Flow, count: usize) {
+    while waiting(flow) < count {
+        thread::yield_now();
+    }
 }
 
 #[test]
@@ -133,9 +133,7 @@ fn a_slow_disk_keeps_only_a_part_of_the_memory_of_those_that_write_and_wait() {
     let _second = begin().unwrap();
     thread::scope(|scope| {
         let waits = scope.spawn(|| begin().map(drop));
-        while waiting(&flow) == 0 {
-            thread::yield_now();
-        }
+        until_waiting(&flow, 1);
         assert!(flow.begin(&clock).is_ok(), "it holds no body");
         // It gets on, and the third has its turn.
         drop(first);
@@ -161,9 +159,7 @@ fn a_disk_that_gets_on_takes_as_many_requests_however_large_their_bodies_are() {
         let begin = &begin;
         let wait = |_| scope.spawn(move || begin().map(drop));
         let waits: Vec<_> = (0..others).map(wait).collect();
-        while waiting(&flow) < others {
-            thread::yield_now();
-        }
+        until_waiting(&flow, others);
         assert_eq!(begin().unwrap_err().kind(), ErrorKind::ResourceBusy);
         clock.advance_ms(SLOW_MS - 1);
         drop(writes);
@@ -184,9 +180,7 @@ fn requests_with_bodies_write_in_the_order_in_which_they_came() {
                 let _turn = flow.begin_with(Line::Short, 1, clock).unwrap();
                 order.lock().unwrap().push(n);
             });
-            while waiting(flow) <= n {
-                thread::yield_now();
-            }
+            until_waiting(flow, n + 1);
         }
         drop(first);
     });
@@ -200,9 +194,7 @@ fn those_that_wait_with_their_bodies_leave_a_disk_that_becomes_slow() {
     let _hangs = flow.begin_with(Line::Short, 1, &clock).unwrap();
     thread::scope(|scope| {
         let waits = scope.spawn(|| flow.begin_with(Line::Short, 1, &clock).map(drop));
-        while waiting(&flow) == 0 {
-            thread::yield_now();
-        }
+        until_waiting(&flow, 1);
         clock.advance_ms(SLOW_MS);
         let refused = waits.join().unwrap().unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::ResourceBusy);

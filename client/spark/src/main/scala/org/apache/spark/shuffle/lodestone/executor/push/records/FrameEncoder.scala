@@ -13,7 +13,7 @@ import org.apache.spark.util.Utils
 
 /**
  * Encodes serialized records to blocks as Spark's readers expect them. One encoder makes all blocks
- * of a map task. It gives a block to the stream in pieces. Large pieces need few calls.
+ * of a map task. It writes each block to the stream in large pieces: that takes few calls.
  */
 private[push] abstract class FrameEncoder(pieceBytes: Int = 32 * 1024) extends RecordSink {
   private val piece = new Array[Byte](pieceBytes)
