@@ -72,6 +72,7 @@ test: tools .venv-test/.ready ## everything that CI runs
 conformance: tools daemon $(JARS) ## Spark's own test suites, whose tests must come out as on plain Spark
 	$(SAY) "conformance: Spark's own suites, on plain Spark and on Lodestone"
 	@PYTHONPATH=e2e python3 -m conformance $(ARGS)
+	$(if $(ARGS),,$(MVN) -f client/pom.xml -pl spark-3.5 -am test -Dexcluded.tests= -Dgroups=seldom)
 	$(if $(ARGS),,@$(MAKE) --no-print-directory test-e2e E2E_ARGS=--all-lines)
 
 lint: tools .venv-test/.ready ## formatters, linters and the house law, warnings are errors
@@ -142,7 +143,7 @@ soak-threads: tools
 
 soak-writers: tools daemon
 	$(SAY) "map tasks: disks, memory, network and neighbours that fail"
-	@soak() { $(MVN) -f client/pom.xml -pl $$1 test -Dtest='*WriterFaultsSuite' -Dlodestone.writer.cases=1000 \
+	@soak() { $(MVN) -f client/pom.xml -pl $$1 test -Dtest='*WriterFaultsSuite' -Dexcluded.tests= -Dlodestone.writer.cases=1000 \
 	  -Dsurefire.failIfNoSpecifiedTests=false; }; while soak spark-4 && soak spark-3.5; do :; done; exit 1
 
 planted: tools daemon ## plants bugs in writers and readers, one after the other: each must be found by its suite

@@ -82,7 +82,7 @@ def verdicts_of(suite: Suite, line: str, spark: Installed, given, reasons) -> li
     test did not pass: a test that passes on Lodestone is not worse than on plain Spark."""
     plain = None if given.quick else outcomes_on_plain(suite, spark, given)
     verdicts = []
-    for mode in given.modes:
+    for mode in [mode for mode in given.modes if mode in suite.quick or not given.quick]:
         ran = run(suite, mode, spark, given.limit, passed(plain or {}))
         if ran.aborted:
             ran.outcomes[WHOLE_SUITE] = outcomes.Outcome("aborted", ran.aborted)

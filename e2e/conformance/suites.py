@@ -10,10 +10,10 @@ MODES = ("merge", "remote")
 
 @dataclass(frozen=True)
 class Suite:
-    """A class of Spark's tests. `quick`: `make test` runs it."""
+    """A class of Spark's tests. `quick`: the modes in which `make test` runs it."""
 
     class_name: str
-    quick: bool = False
+    quick: tuple[str, ...] = ()
     shuffles: bool = True
 
     @property
@@ -26,7 +26,7 @@ SUITES = [
     Suite("org.apache.spark.sql.execution.adaptive.AdaptiveQueryExecSuite"),
     Suite("org.apache.spark.sql.SQLQuerySuite"),
     Suite("org.apache.spark.sql.DatasetSuite"),
-    Suite("org.apache.spark.SortShuffleSuite", quick=True),
+    Suite("org.apache.spark.SortShuffleSuite", quick=("remote",)),
     Suite("org.apache.spark.sql.JoinSuite"),
     Suite("org.apache.spark.scheduler.BarrierTaskContextSuite", shuffles=False),
     Suite("org.apache.spark.sql.DataFrameAggregateSuite"),
@@ -37,9 +37,9 @@ SUITES = [
     Suite("org.apache.spark.sql.DataFrameWindowFunctionsSuite"),
     Suite("org.apache.spark.sql.execution.joins.OuterJoinSuite"),
     Suite("org.apache.spark.rdd.RDDSuite"),
-    Suite("org.apache.spark.rdd.PairRDDFunctionsSuite", quick=True),
+    Suite("org.apache.spark.rdd.PairRDDFunctionsSuite", quick=MODES),
     Suite("org.apache.spark.CheckpointSuite"),
     Suite("org.apache.spark.sql.execution.CoalesceShufflePartitionsSuite"),
-    Suite("org.apache.spark.sql.execution.ExchangeSuite", quick=True),
-    Suite("org.apache.spark.rdd.SortingSuite", quick=True),
+    Suite("org.apache.spark.sql.execution.ExchangeSuite", quick=MODES),
+    Suite("org.apache.spark.rdd.SortingSuite", quick=MODES),
 ]

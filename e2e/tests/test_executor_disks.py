@@ -19,7 +19,7 @@ NO_SPACE = "No space left on device"
 LITTLE_MEMORY = {"spark.memory.fraction": "0.01", "spark.sql.shuffle.partitions": "4"}
 
 
-@pytest.mark.lines(*USUAL_LINES)
+@pytest.mark.lines(*USUAL_LINES, seldom=["3.5"])
 @pytest.mark.parametrize("mode", ["auto", "merge", "remote"])
 def test_a_full_local_directory_never_makes_a_wrong_answer(
     start_daemon, start_job, plain_answer, tmp_path, mode

@@ -8,7 +8,7 @@ import java.util.concurrent.atomic.LongAdder
 
 import com.fasterxml.jackson.databind.ObjectMapper
 import org.apache.commons.io.FileUtils
-import org.junit.jupiter.api.{AfterEach, Test}
+import org.junit.jupiter.api.{AfterEach, Tag, Test}
 import org.junit.jupiter.api.Assertions.{assertEquals, assertFalse, assertThrows, assertTrue}
 import org.junit.jupiter.api.io.TempDir
 
@@ -26,6 +26,7 @@ import org.apache.spark.sql.SparkSession
  * Whole jobs whose map outputs were never pushed, and have other records than their map tasks
  * counted. Without the check these jobs would give wrong answers.
  */
+@Tag("seldom")
 final class CountedOriginalsSuite {
   @TempDir var directory: Path = _
 

@@ -6,7 +6,7 @@ import java.nio.file.{Files, Path}
 import java.util.concurrent.TimeUnit
 
 import com.fasterxml.jackson.databind.ObjectMapper
-import org.junit.jupiter.api.{AfterEach, BeforeEach, Test}
+import org.junit.jupiter.api.{AfterEach, BeforeEach, Tag, Test}
 import org.junit.jupiter.api.Assertions.{assertEquals, assertTrue}
 import org.junit.jupiter.api.io.TempDir
 
@@ -18,6 +18,7 @@ import org.apache.spark.rdd.{RDD, ShuffledRDD}
  * local modes that begin in the same millisecond. Map ids are equal as well. The ledgers notice
  * foreign rows, but data that the other driver removes at its end would be lost.
  */
+@Tag("seldom")
 final class SameIdSuite {
   @TempDir var directory: Path = _
 

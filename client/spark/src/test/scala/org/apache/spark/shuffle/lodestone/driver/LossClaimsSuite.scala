@@ -4,7 +4,7 @@ package org.apache.spark.shuffle.lodestone.driver
 import java.util.concurrent.LinkedBlockingQueue
 
 import org.junit.jupiter.api.Assertions.{assertEquals, assertFalse, assertTrue}
-import org.junit.jupiter.api.Test
+import org.junit.jupiter.api.{Tag, Test}
 
 import org.apache.spark.TaskContext
 import org.apache.spark.shuffle.lodestone.driver.ScriptedService._
@@ -14,6 +14,7 @@ import org.apache.spark.shuffle.lodestone.wire.{BlockSequence, LaidSegment, MapR
 import org.apache.spark.shuffle.lodestone.wire.{SegmentLayout, Status}
 
 /** Claims of readers that cannot read a shuffle. */
+@Tag("seldom")
 final class LossClaimsSuite extends ClaimHarness {
   @Test def `outputs stay that one reader cannot reach and the driver can`(): Unit = {
     haveExecutors(3)

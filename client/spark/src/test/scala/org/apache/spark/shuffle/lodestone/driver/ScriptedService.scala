@@ -29,6 +29,7 @@ private[lodestone] final class ScriptedService(val incarnation: Long, port: Int 
   private val script = new AtomicReference[Script](PartialFunction.empty)
   private val arrived = new LinkedBlockingQueue[AnyRef]()
   private val kinds = new ConcurrentLinkedQueue[Class[_]]()
+  private val peers = new ConcurrentLinkedQueue[TransportClient]()
   private val context =
     new TransportContext(new TransportConf("test", MapConfigProvider.EMPTY), new Handler)
   private val streams = new OneForOneStreamManager()
@@ -59,8 +60,13 @@ private[lodestone] final class ScriptedService(val incarnation: Long, port: Int 
   /** Requests of this kind that have arrived. */
   def seen(kind: Class[_]): Int = kinds.stream().filter(kind == _).count().toInt
 
+  /** Returns when nobody can get an answer any more: Spark's server closes connections later. */
   def close(): Unit = {
     server.close()
+    peers.forEach { peer =>
+      peer.getChannel.close().awaitUninterruptibly()
+      ()
+    }
     context.close()
   }
 
@@ -74,6 +80,11 @@ private[lodestone] final class ScriptedService(val incarnation: Long, port: Int 
   }
 
   private final class Handler extends RpcHandler {
+    override def channelActive(peer: TransportClient): Unit = {
+      peers.add(peer)
+      ()
+    }
+
     override def receive(peer: TransportClient, in: ByteBuffer, out: RpcResponseCallback): Unit = {
       val message = RequestCodecs.decode(in)
       kinds.add(message.getClass)

@@ -9,7 +9,7 @@ import java.util.concurrent.{ConcurrentLinkedQueue, CountDownLatch, TimeUnit}
 import scala.concurrent.{Await, Future}
 import scala.concurrent.duration.DurationInt
 
-import org.junit.jupiter.api.{AfterEach, BeforeEach, Test}
+import org.junit.jupiter.api.{AfterEach, BeforeEach, Tag, Test}
 import org.junit.jupiter.api.Assertions.{assertEquals, assertTrue}
 import org.junit.jupiter.api.io.TempDir
 
@@ -25,6 +25,7 @@ import org.apache.spark.shuffle.lodestone.wire.{MapRange, Segment, ShuffleMode}
 import org.apache.spark.storage.{BlockManagerId, ShuffleBlockChunkId}
 
 /** Segments that are each a chunk of its own, in numbers that no service takes. */
+@Tag("seldom")
 final class ManySegmentsSuite {
   @TempDir var directory: Path = _
 

@@ -8,7 +8,7 @@ import scala.util.Random
 
 import org.apache.logging.log4j.Level
 import org.junit.jupiter.api.Assertions._
-import org.junit.jupiter.api.Test
+import org.junit.jupiter.api.{Tag, Test}
 
 import org.apache.spark.SparkConf
 import org.apache.spark.memory.{MemoryConsumer, MemoryMode, SparkOutOfMemoryError}
@@ -18,6 +18,7 @@ import org.apache.spark.unsafe.Platform
 import org.apache.spark.unsafe.memory.{MemoryAllocator, MemoryBlock}
 
 /** All records come out of the pages by partition, in their order, and are counted. */
+@Tag("seldom")
 final class RecordPagesSuite {
   private val conf = new SparkConf(false)
   private val manager = UnifiedMemoryManager(conf, 1)

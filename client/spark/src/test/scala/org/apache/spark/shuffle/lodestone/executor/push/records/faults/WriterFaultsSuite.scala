@@ -4,13 +4,14 @@ package org.apache.spark.shuffle.lodestone.executor.push.records.faults
 import java.io.ByteArrayInputStream
 
 import org.junit.jupiter.api.Assertions.{assertEquals, assertTrue}
-import org.junit.jupiter.api.Test
+import org.junit.jupiter.api.{Tag, Test}
 
 import org.apache.spark.SparkEnv
 import org.apache.spark.shuffle.lodestone.executor.push.records.{RecordCounts, SerializedMapWriter}
 import org.apache.spark.storage.ShuffleBlockId
 
 /** The writer of map outputs that executors keep, with disks that fail at any byte. */
+@Tag("seldom")
 final class WriterFaultsSuite extends WriterHunt {
   override protected def usualCases: Int = 30
 

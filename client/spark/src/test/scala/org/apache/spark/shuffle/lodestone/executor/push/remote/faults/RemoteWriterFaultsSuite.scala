@@ -7,7 +7,7 @@ import java.util.concurrent.TimeUnit
 
 import scala.concurrent.Future
 
-import org.junit.jupiter.api.{AfterEach, BeforeEach, Test}
+import org.junit.jupiter.api.{AfterEach, BeforeEach, Tag, Test}
 import org.junit.jupiter.api.Assertions.{assertEquals, assertTrue}
 import org.junit.jupiter.api.io.TempDir
 
@@ -34,6 +34,7 @@ import org.apache.spark.shuffle.lodestone.wire.{Application, ShuffleMode}
  * The writer of map outputs that services keep, with a real one, and connections that break at any
  * byte.
  */
+@Tag("seldom")
 final class RemoteWriterFaultsSuite extends WriterHunt {
   import RemoteWriterFaultsSuite._
 
