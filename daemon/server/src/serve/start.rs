@@ -95,10 +95,7 @@ fn start(config: Config) -> Result<(), StartError> {
         |panic| tracing::error!(%panic, "a bug of the daemon"),
     ));
     raise_file_limit(config.max_connections.0);
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .max_blocking_threads(Lanes::threads(config.dirs.len()))
-        .build()?;
+    let runtime = Lanes::runtime(config.dirs.len())?;
     let outcome = runtime.block_on(daemon(config, Arc::clone(&log)));
     // Threads that hang in a disk are not waited for: all that can be handed over is handed over.
     runtime.shutdown_background();

@@ -264,9 +264,19 @@ impl Lanes {
     ) -> Result<T, Panicked> {
         let mut turns = self.reading(&places).await;
         let gather = self.gather(&mut places, &mut turns, next);
+        self.send(places, (turns, gather), send).await
+    }
+
+    /// Sends chunks that are at these places, of which there are turns.
+    async fn send<T: Send + 'static>(
+        &self,
+        places: Vec<usize>,
+        turns: (Turns, Option<Turn>),
+        send: impl FnOnce(&[usize]) -> T + Send + 'static,
+    ) -> Result<T, Panicked> {
         let at = places.clone();
         let send = move || {
-            let _turns = (turns, gather);
+            let _turns = turns;
             send(&at)
         };
         // A thread that reads from several places may hang in any of them.

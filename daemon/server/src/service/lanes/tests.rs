@@ -1,43 +1,96 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Tests of the threads for calls.
 
+use std::sync::{RwLock, mpsc};
 use std::time::Duration;
 
-use tokio::task::JoinSet;
+use tokio::task::{JoinSet, spawn_blocking};
 use tokio::time::timeout;
 
 use super::*;
 
-#[test]
-fn calls_that_fill_their_lane_leave_threads_for_all_others() {
-    for disks in [1, 2, 12, 1024] {
-        let lanes = Lanes::new(disks, Threads::OfRuntime);
-        let all = [
-            &lanes.control,
-            &lanes.questions,
-            &lanes.pushes.all,
-            &lanes.aborts,
-            &lanes.removals.all,
-            &lanes.operators,
-            &lanes.registrations.all,
-            &lanes.diagnoses.all,
-            &lanes.chunks,
-            &lanes.foreign_reads.all,
-        ];
-        let of = |lane: &Lane| lane.0.available_permits();
-        let calls: usize = all.into_iter().map(of).sum();
-        let reads: usize = lanes.reads.iter().map(of).sum();
-        assert_eq!(lanes.reads.len(), disks);
-        assert!(lanes.reads.iter().all(|lane| of(lane) > 0));
-        assert_eq!(
-            calls + reads + OTHERS,
-            Lanes::threads(disks),
-            "{disks} disks"
-        );
-    }
+const LONG: Duration = Duration::from_secs(20);
+
+/// All kinds, in the order of their declaration.
+fn kinds() -> impl Iterator<Item = Kind> {
+    let next = |kind: &Kind| match kind {
+        Kind::Control => Some(Kind::Question),
+        Kind::Question => Some(Kind::Push),
+        Kind::Push => Some(Kind::Abort),
+        Kind::Abort => Some(Kind::Removal),
+        Kind::Removal => Some(Kind::Operator),
+        Kind::Operator => Some(Kind::Registration),
+        Kind::Registration => Some(Kind::Diagnosis),
+        Kind::Diagnosis => None,
+    };
+    std::iter::successors(Some(Kind::Control), next)
 }
 
-const LONG: Duration = Duration::from_secs(20);
+/// Takes turns as long as there are any.
+async fn all_turns<T>(take: impl AsyncFn() -> T) -> Vec<T> {
+    let mut taken = Vec::new();
+    while let Ok(turns) = timeout(Duration::ZERO, take()).await {
+        taken.push(turns);
+    }
+    taken
+}
+
+/// Fills each lane with such calls, and returns their number.
+async fn fill(
+    lanes: &Arc<Lanes>,
+    disks: usize,
+    call: impl FnOnce() + Clone + Send + 'static,
+) -> usize {
+    let mut calls = 0;
+    for kind in kinds() {
+        for turns in all_turns(async || lanes.turns_for(kind, &[]).await).await {
+            let (lanes, call) = (Arc::clone(lanes), call.clone());
+            tokio::spawn(async move { lanes.run_in(turns, kind, call).await });
+            calls += 1;
+        }
+    }
+    let places = (0..disks + FOREIGN_PLACES).map(|place| vec![place]);
+    for places in places.chain([Vec::new()]) {
+        for turns in all_turns(async || lanes.reading(&places).await).await {
+            let (lanes, call) = (Arc::clone(lanes), call.clone());
+            let places = places.clone();
+            tokio::spawn(async move { lanes.send(places, (turns, None), |_| call()).await });
+            calls += 1;
+        }
+    }
+    for _ in 0..OTHERS {
+        spawn_blocking(call.clone());
+    }
+    calls + OTHERS
+}
+
+#[test]
+fn calls_that_hang_in_all_lanes_at_a_time_have_a_thread_each() {
+    for disks in [1, 2, 12] {
+        let runtime = Lanes::runtime(disks).unwrap();
+        let lanes = Arc::new(Lanes::new(disks, Threads::OfRuntime));
+        let gate = Arc::new(RwLock::new(()));
+        // However the test ends, they go on before the runtime waits for them.
+        let held = gate.write().unwrap();
+        let (begun, begins) = mpsc::channel();
+        let hang = {
+            let gate = Arc::clone(&gate);
+            move || {
+                begun.send(()).ok();
+                drop(gate.read());
+            }
+        };
+        let calls = runtime.block_on(fill(&lanes, disks, hang));
+        for call in 0..calls {
+            let begins = begins.recv_timeout(LONG);
+            assert!(
+                begins.is_ok(),
+                "{call} of {calls} have a thread: {disks} disks"
+            );
+        }
+        drop(held);
+    }
+}
 
 #[tokio::test]
 async fn a_disk_of_executors_that_hangs_leaves_half_of_a_lane_to_the_others() {

@@ -3,12 +3,14 @@
 //! to.
 
 use std::fmt::Debug;
+use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 
+use tokio::runtime::{Builder, Runtime};
 use tokio::task::{JoinError, spawn, spawn_blocking};
 
-use super::Kind;
+use super::{Kind, Lanes};
 
 /// What a thread is to do.
 #[derive(Clone, Copy, Debug)]
@@ -55,5 +57,16 @@ impl Threads {
                 done.await
             }
         }
+    }
+}
+
+impl Lanes {
+    /// The runtime of a daemon with this many data directories: each call that has its turns has a
+    /// thread, also while all other lanes are full.
+    pub fn runtime(disks: usize) -> io::Result<Runtime> {
+        Builder::new_multi_thread()
+            .enable_all()
+            .max_blocking_threads(Self::threads(disks))
+            .build()
     }
 }
