@@ -109,6 +109,31 @@ fn little_is_left_to_write_after_the_daemon_has_closed() {
     assert!(left <= STEP_BYTES, "{left}");
 }
 
+/// Far less than the time after which a daemon gives up.
+const SOON: Duration = Duration::from_secs(20);
+
+#[test]
+fn a_daemon_whose_threads_all_hang_writes_out_before_it_closes() {
+    let store = loaded(&FakeFs::with_dirs(["/disk"]));
+    let _threads = WriteThreads::start(&store).unwrap();
+    let runtime = Builder::new_current_thread()
+        .enable_time()
+        .max_blocking_threads(1)
+        .build()
+        .unwrap();
+    let (held, hang) = mpsc::channel::<()>();
+    runtime.spawn_blocking(move || hang.recv().ok());
+    let stop = Stop::default();
+    stop.ask();
+    let closing = when_asked(Arc::clone(&store), stop.clone());
+    let ended = runtime.block_on(async { timeout(SOON, closing).await });
+    drop(held);
+    assert!(ended.is_ok(), "it still waits");
+    assert!(*stop.watch().borrow(), "it does not close");
+    let left = store.unwritten_bytes();
+    assert!(left <= STEP_BYTES, "{left}");
+}
+
 #[test]
 fn disks_that_take_nothing_do_not_keep_the_daemon_from_closing() {
     let fs = FakeFs::with_dirs(["/disk"]);
