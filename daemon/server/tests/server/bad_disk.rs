@@ -139,19 +139,28 @@ impl Host {
         pushers
     }
 
+    fn hello_is_answered(&self) {
+        quickly("hello", || {
+            let _: HelloReply = self.daemon.connect().ask(&hello());
+        });
+    }
+
+    /// All that threads of the network carry out themselves.
+    fn what_needs_no_other_thread_goes_on(&mut self) {
+        let health = quickly("health", || get(self.admin, "/health"));
+        assert!(health.starts_with("HTTP/1.1 200"), "{health}");
+        let key = self.daemon.key(1);
+        quickly("a chunk from memory", || {
+            let read = self.client.partition(&key, 0);
+            assert_eq!(read[0].2.as_ref(), b"in memory");
+        });
+    }
+
     /// All that needs no disk, or the other one, is answered.
     pub(crate) fn everything_else_goes_on(&mut self) {
-        let key = self.daemon.key(1);
         for _ in 0..10 {
-            quickly("hello", || {
-                let _: HelloReply = self.daemon.connect().ask(&hello());
-            });
-            let health = quickly("health", || get(self.admin, "/health"));
-            assert!(health.starts_with("HTTP/1.1 200"), "{health}");
-            quickly("a chunk from memory", || {
-                let read = self.client.partition(&key, 0);
-                assert_eq!(read[0].2.as_ref(), b"in memory");
-            });
+            self.hello_is_answered();
+            self.what_needs_no_other_thread_goes_on();
             quickly("a push to the other disk", || {
                 let mut client = self.daemon.connect();
                 self.pushed += 1;
@@ -179,6 +188,24 @@ fn others_go_on(does: Does, begin: impl FnOnce(&Host) -> Vec<Client>) {
     host.everything_else_goes_on();
     host.ends_in_time();
     drop(mended);
+    host.daemon.stop();
+}
+
+#[test]
+fn threads_that_all_hang_keep_nobody_from_health_leases_data_in_memory_and_the_end() {
+    let mut host = Host::start();
+    let (turns, hanging, left) = host.daemon.hang_in_all_calls();
+    for _ in 0..10 {
+        host.hello_is_answered();
+        host.what_needs_no_other_thread_goes_on();
+    }
+    let others = host.daemon.hang_threads(left);
+    for _ in 0..10 {
+        host.what_needs_no_other_thread_goes_on();
+    }
+    host.daemon.wait_for_a_look();
+    host.ends_in_time();
+    drop((turns, hanging, others));
     host.daemon.stop();
 }
 

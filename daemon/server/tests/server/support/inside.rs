@@ -3,21 +3,21 @@
 
 use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::mpsc;
+use std::sync::{Arc, Mutex, mpsc};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use lodestone_server::operator::admin;
 use lodestone_server::process::shutdown::Stop;
 use lodestone_server::serve::{self, Admission};
-use lodestone_server::service::lanes::Lanes;
+use lodestone_server::service::lanes::{Kind, Lanes, Turns};
 use lodestone_server::service::{MemorySplit, Service};
 use lodestone_store::{Environment, Store, StoreConfig};
 use lodestone_wire::extension::ShuffleAddress;
 use tempfile::TempDir;
 use tokio::net::TcpListener;
 use tokio::runtime::{Builder, Handle};
+use tokio::time::timeout;
 
 use super::client::{Client, generation};
 use super::daemon::TEST_TIMEOUT;
@@ -40,6 +40,20 @@ pub(crate) struct StoppedClock<'a> {
     daemon: &'a Inside,
     _held: mpsc::Sender<()>,
 }
+
+/// Threads that hang, until this is dropped.
+pub(crate) struct HangingThreads(#[expect(dead_code, reason = "held")] mpsc::Sender<()>);
+
+/// Kinds of calls that may wait for locks or disks.
+const WAITING_KINDS: [Kind; 7] = [
+    Kind::Question,
+    Kind::Push,
+    Kind::Abort,
+    Kind::Removal,
+    Kind::Operator,
+    Kind::Registration,
+    Kind::Diagnosis,
+];
 
 impl StoppedClock<'_> {
     /// Lets so much time pass.
@@ -156,6 +170,50 @@ impl Inside {
             daemon: self,
             _held: held,
         }
+    }
+
+    /// Takes the turns of all calls that may wait for a disk, and lets all threads for calls hang,
+    /// except those for calls that use memory only. Returns the number of these, too.
+    pub(crate) fn hang_in_all_calls(&self) -> (Vec<Turns>, HangingThreads, usize) {
+        let turns = WAITING_KINDS
+            .into_iter()
+            .flat_map(|kind| self.all_turns(kind));
+        let turns = turns.collect();
+        let controls = self.all_turns(Kind::Control).len();
+        let disks = usize::from(self.service.store.disk_count());
+        let hanging = self.hang_threads(Lanes::threads(disks) - controls);
+        (turns, hanging, controls)
+    }
+
+    /// Lets so many threads for calls hang.
+    pub(crate) fn hang_threads(&self, count: usize) -> HangingThreads {
+        let (release, hang) = mpsc::channel::<()>();
+        let hang = Arc::new(Mutex::new(hang));
+        let (begun, begins) = mpsc::channel();
+        for _ in 0..count {
+            let (hang, begun) = (Arc::clone(&hang), begun.clone());
+            self.runtime.spawn_blocking(move || {
+                begun.send(()).ok();
+                drop(hang.lock().map(|hang| hang.recv()));
+            });
+        }
+        for number in 0..count {
+            let begins = begins.recv_timeout(TEST_TIMEOUT);
+            assert!(begins.is_ok(), "{number} of {count} hang");
+        }
+        HangingThreads(release)
+    }
+
+    /// Takes the turns of all calls of a kind.
+    fn all_turns(&self, kind: Kind) -> Vec<Turns> {
+        let mut taken = Vec::new();
+        self.runtime.block_on(async {
+            let turns = || self.service.lanes.turns_for(kind, &[]);
+            while let Ok(turns) = timeout(Duration::ZERO, turns()).await {
+                taken.push(turns);
+            }
+        });
+        taken
     }
 
     /// Returns when the daemon has checked leases, at the time that its clock shows now.
