@@ -27,13 +27,13 @@ use crate::support::trap::{Does, TrapFs};
 use crate::two_disks::quickly;
 
 /// More calls than a lane has threads.
-const CALLS: u32 = 120;
+pub(crate) const CALLS: u32 = 120;
 
 /// Calls of Spark's own push that may hang on a disk.
 const HANGING_PUSHES: usize = 16;
 
 /// A block that goes to the file at once.
-const BLOCK_BYTES: usize = 300_000;
+pub(crate) const BLOCK_BYTES: usize = 300_000;
 
 /// A daemon that stops answers the requests in work for 11 s at the most.
 const LONGEST_STOP: Duration = Duration::from_secs(20);
@@ -48,7 +48,7 @@ pub(crate) struct Host {
     pub(crate) daemon: Inside,
     admin: SocketAddr,
     /// It has pushed "in memory" and can read it.
-    client: Client,
+    pub(crate) client: Client,
     pushed: u32,
 }
 
@@ -122,13 +122,13 @@ impl Host {
     }
 
     /// Sends a block to be merged on a disk, and waits for no answer.
-    fn send_block(&self, client: &mut Client, disk: usize, reduce: u32) -> i64 {
+    pub(crate) fn send_block(&self, client: &mut Client, disk: usize, reduce: u32) -> i64 {
         let meta = block(shuffle(disk, 3), reduce);
         client.send_upload(&meta, &vec![7; BLOCK_BYTES])
     }
 
     /// Pushes of so many connections, of which some hang.
-    fn push_to_bad_disk(&self) -> Vec<Client> {
+    pub(crate) fn push_to_bad_disk(&self) -> Vec<Client> {
         let pushers = (0..CALLS).map(|reduce| {
             let mut pusher = self.daemon.connect();
             self.send_block(&mut pusher, BAD, reduce);
@@ -261,7 +261,7 @@ fn finalizes_that_hang_in_their_files_hold_up_no_finalize_on_another_disk() {
 }
 
 /// Files of an executor.
-fn add_file(host: &Host, disk: usize, name: &str, content: &[u8]) -> PathBuf {
+pub(crate) fn add_file(host: &Host, disk: usize, name: &str, content: &[u8]) -> PathBuf {
     let dir = host.executor_dir(disk, "1").join("00");
     fs::create_dir_all(&dir).unwrap();
     let file = dir.join(name);

@@ -11,6 +11,7 @@ mod at_once;
 mod bad_disk;
 mod connections;
 mod disk;
+mod disk_of_everything;
 mod drain;
 mod explain;
 mod hanging;

@@ -75,10 +75,7 @@ pub(crate) fn batch(
         crc32c: Crc32c(crc32c::crc32c(bytes)),
     };
     let segments = parts.iter().map(segment).collect();
-    let body = parts
-        .iter()
-        .flat_map(|(_, bytes)| bytes.iter().copied())
-        .collect();
+    let bodies: Vec<_> = parts.iter().map(|(_, bytes)| *bytes).collect();
     (
         PushBatch {
             key: key.clone(),
@@ -88,7 +85,7 @@ pub(crate) fn batch(
             is_whole: false,
             segments,
         },
-        body,
+        bodies.concat(),
     )
 }
 
