@@ -8,7 +8,6 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use lodestone_model::{AppId, Cause, MapId, MapIndex, ReduceId, ShuffleKey, SuspectBlock};
-use lodestone_wire::Frame;
 use lodestone_wire::extension::hello::HelloReply;
 use lodestone_wire::frame::ChunkId;
 use lodestone_wire::spark::fetch::StreamHandle;
@@ -16,7 +15,8 @@ use lodestone_wire::spark::finalize::{FinalizeShuffleMerge, MergeStatuses};
 use lodestone_wire::spark::originals::{CorruptionCause, DiagnoseCorruption, OpenBlocks};
 use lodestone_wire::spark::push::{BlockPushReturnCode, PushBlockStream, PushCode};
 use lodestone_wire::spark::register::RegisterExecutor;
-use lodestone_wire::spark::remove::{BlocksRemoved, RemoveBlocks};
+use lodestone_wire::spark::remove::{BlocksRemoved, RemoveBlocks, RemoveShuffleMerge};
+use lodestone_wire::{Frame, Message};
 use tempfile::TempDir;
 
 use crate::support::Client;
@@ -309,6 +309,44 @@ fn blocks_are_removed_while_another_disk_hangs_and_its_own_go_when_it_works_agai
         assert!(began.elapsed() < TEST_TIMEOUT, "blocks are left");
         let _: HelloReply = host.client.ask(&hello());
     }
+    host.daemon.stop();
+}
+
+/// More connections than there are threads for calls that use memory only.
+const REMOVING: u32 = 20;
+
+#[test]
+fn removals_over_connections_whose_writes_hang_do_not_hold_up_the_hello_behind_them() {
+    let mut host = Host::start();
+    let name = |n: u32| format!("rdd_1_{n}");
+    for n in 0..REMOVING {
+        add_file(&host, BAD, &name(n), b"block");
+    }
+    let mended = host.fs.hang(host.path(BAD), &[Does::Open, Does::Remove]);
+    let mut removing: Vec<_> = (0..REMOVING)
+        .map(|n| {
+            let mut client = host.daemon.connect();
+            let key = shuffle(BAD, 100 + n.cast_signed());
+            client.send_upload(&block(key, 0), &vec![7; BLOCK_BYTES]);
+            client
+        })
+        .collect();
+    host.fs.await_hanging(HANGING_PUSHES);
+    for (n, client) in (0..REMOVING).zip(&mut removing) {
+        let key = shuffle(BAD, 100 + n.cast_signed());
+        let body = RemoveShuffleMerge { key }.to_bytes();
+        client.send(&Frame::OneWay { body });
+        client.send_rpc(&RemoveBlocks {
+            app: app(BAD),
+            exec_id: "1".to_owned(),
+            block_ids: vec![name(n)],
+        });
+        let id = client.send_rpc(&hello());
+        quickly("a hello behind a removal", || client.await_answer_to(id));
+    }
+    host.everything_else_goes_on();
+    host.ends_in_time();
+    drop(mended);
     host.daemon.stop();
 }
 

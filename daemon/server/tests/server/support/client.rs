@@ -209,6 +209,17 @@ impl Client {
         }
     }
 
+    /// Returns when the answer to a request comes. Leaves out those to others, whatever they are.
+    pub(crate) fn await_answer_to(&mut self, id: i64) {
+        loop {
+            match self.receive() {
+                Some(Frame::RpcResponse { request_id, .. }) if request_id == id => return,
+                Some(_) => {}
+                None => panic!("closed before the answer to {id}"),
+            }
+        }
+    }
+
     pub(crate) fn failure_of(&mut self, id: i64) -> String {
         match self.receive() {
             Some(Frame::RpcFailure(failure)) if failure.request_id == id => failure.error,
