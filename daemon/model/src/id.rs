@@ -188,6 +188,30 @@ mod tests {
     use super::*;
 
     #[test]
+    fn names_that_are_endless_or_break_lines_of_the_log_are_refused() {
+        let refusal = |name: &str| check_name("a format", name).unwrap_err();
+        for bad in ['\0', '\n', '\r', '\t', '\u{1b}', '\u{7f}', '\u{9b}'] {
+            for name in [format!("{bad}"), format!("a{bad}"), format!("{bad}a")] {
+                let refused = refusal(&name);
+                assert_eq!(refused.code, Code::Malformed, "{name:?}");
+                assert_eq!(refused.detail, "a format with a control character");
+            }
+        }
+        let endless = refusal(&"x".repeat(257));
+        assert_eq!(endless.detail, "a format of 257 bytes: 256 are allowed");
+        for good in [
+            "",
+            "1",
+            "spark-stream",
+            "driver",
+            "\u{e4} b",
+            &"x".repeat(256),
+        ] {
+            assert!(check_name("a format", good).is_ok(), "{good:?} was refused");
+        }
+    }
+
+    #[test]
     fn ids_that_could_be_paths_are_refused() {
         for bad in [
             "",

@@ -163,9 +163,13 @@ impl Store {
             if dir.len() > DIR_BYTES_MAX {
                 return malformed(format!("a local directory of {} bytes", dir.len()));
             }
+            // It would break lines of the log.
+            if dir.contains(char::is_control) {
+                return malformed("a local directory with a control character".to_owned());
+            }
             let path = Path::new(dir);
             let plain = path.components().all(|part| part != Component::ParentDir);
-            if !path.is_absolute() || !plain || dir.contains('\0') {
+            if !path.is_absolute() || !plain {
                 return malformed(format!(
                     "local directory {dir} is not an absolute, plain path"
                 ));
@@ -204,7 +208,7 @@ impl Store {
     /// `<parent of each local directory>/<name>`.
     fn merge_dirs(&self, info: &ExecutorInfo, name: &str) -> Result<Vec<FoundDir>, Refusal> {
         if !is_path_segment(name) {
-            let detail = format!("merge directory {name} is no plain name");
+            let detail = format!("merge directory {name:?} is no plain name");
             return Err(Code::Malformed.because(detail));
         }
         let beside = |dir: &String| {

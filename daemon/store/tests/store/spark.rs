@@ -467,6 +467,36 @@ fn executors_directories_are_returned_and_bad_ones_refused() {
 }
 
 #[test]
+fn names_of_executors_and_directories_with_control_characters_are_refused() {
+    let world = world();
+    let refusal = |exec: &str, dir: &str, merge_dir: Option<&str>| {
+        let info = ExecutorInfo {
+            local_dirs: vec![LOCAL_DIRS[0].to_owned(), dir.to_owned()],
+            ..executor(merge_dir)
+        };
+        let store = &world.store;
+        let refused = store.register_executor(&app(), exec, AppAttempt::NONE, info);
+        let refused = refused.expect_err("it is registered");
+        assert_eq!(refused.code, Code::Malformed);
+        refused.detail
+    };
+    for bad in ['\n', '\0', '\u{1b}', '\u{7f}', '\u{85}'] {
+        let (exec, dir) = (format!("3{bad}"), format!("/disk-0/block{bad}mgr"));
+        assert_eq!(
+            refusal(&exec, "/b", None),
+            "an executor id with a control character"
+        );
+        let refused = refusal("3", &dir, None);
+        assert_eq!(refused, "a local directory with a control character");
+        let refused = refusal("3", "/b", Some(&format!("merge{bad}")));
+        assert!(
+            !refused.contains(bad),
+            "it breaks a line of the log: {refused:?}"
+        );
+    }
+}
+
+#[test]
 fn executors_with_endless_names_are_refused_before_they_fill_the_memory() {
     let world = world();
     let dir = "d".repeat(1_000);
