@@ -111,6 +111,7 @@ async fn status(State(service): State<Arc<Service>>) -> Response {
 
 #[cfg(test)]
 mod tests {
+    use std::net::SocketAddr;
     use std::path::PathBuf;
 
     use lodestone_store::fs::fake::FakeFs;
@@ -132,23 +133,56 @@ mod tests {
         Service::new(Store::open(config, environment).unwrap(), split)
     }
 
-    #[tokio::test(start_paused = true)]
-    async fn clients_that_send_half_a_request_do_not_keep_others_from_the_endpoint() {
+    /// Sends this, and reads no answer.
+    async fn begin(address: SocketAddr, request: &[u8]) -> TcpStream {
+        let mut socket = TcpStream::connect(address).await.unwrap();
+        socket.write_all(request).await.unwrap();
+        socket
+    }
+
+    async fn answer_on(socket: &mut TcpStream) -> String {
+        let mut answer = String::new();
+        socket.read_to_string(&mut answer).await.unwrap();
+        answer
+    }
+
+    const HALF: &[u8] = b"GET /health HT";
+    const WHOLE: &[u8] = b"GET /health HTTP/1.1\r\nhost: here\r\n\r\n";
+
+    /// Serves until the returned value is dropped.
+    async fn endpoint() -> (SocketAddr, watch::Sender<bool>) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let (_stop, stopped) = watch::channel(false);
+        let (stop, stopped) = watch::channel(false);
         tokio::spawn(run(listener, service(), stopped));
+        (address, stop)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn clients_that_send_half_a_request_do_not_keep_others_from_the_endpoint() {
+        let (address, _stop) = endpoint().await;
         let mut silent = Vec::new();
         for _ in 0..2 * MAX_CONNECTIONS {
-            let mut socket = TcpStream::connect(address).await.unwrap();
-            socket.write_all(b"GET /health HT").await.unwrap();
-            silent.push(socket);
+            silent.push(begin(address, HALF).await);
         }
-        let mut probe = TcpStream::connect(address).await.unwrap();
-        let request = b"GET /health HTTP/1.1\r\nhost: here\r\n\r\n";
-        probe.write_all(request).await.unwrap();
-        let mut answer = String::new();
-        probe.read_to_string(&mut answer).await.unwrap();
+        let mut probe = begin(address, WHOLE).await;
+        let answer = answer_on(&mut probe).await;
         assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    }
+
+    /// The time stands still while the sockets have something.
+    #[tokio::test(start_paused = true)]
+    async fn one_connection_more_than_are_served_at_a_time_waits_until_one_of_them_ends() {
+        let (address, _stop) = endpoint().await;
+        let mut silent = Vec::new();
+        for _ in 0..MAX_CONNECTIONS {
+            silent.push(begin(address, HALF).await);
+        }
+        let mut probe = begin(address, WHOLE).await;
+        let waits = timeout(HEAD_TIMEOUT / 2, answer_on(&mut probe)).await;
+        assert!(waits.is_err(), "it is served beside all others");
+        drop(silent.pop());
+        let served = timeout(HEAD_TIMEOUT / 4, answer_on(&mut probe)).await;
+        assert!(served.unwrap().starts_with("HTTP/1.1 200"));
     }
 }
