@@ -3,6 +3,7 @@
 //! differs by kind of shuffle. No I/O, no locks, no clock.
 
 pub(crate) mod chunk;
+mod chunk_starts;
 pub(crate) mod kind;
 pub(crate) mod segment;
 pub(crate) mod slot;

@@ -5,11 +5,14 @@
 //! for Spark's own push about two more in the bitmap. Offsets are the running sum of the lengths;
 //! only the offset of every 256th segment is stored.
 
+use std::ops::Range;
+
 use lodestone_model::{Crc32c, LaidSegment, MapId, MapIndex};
 use lodestone_planted::{self as planted, Bug};
 use roaring::RoaringBitmap;
 use serde::{Deserialize, Serialize};
 
+use super::chunk_starts::ChunkStarts;
 use super::kind::Kind;
 
 /// A `LaidSegment` without padding.
@@ -49,6 +52,9 @@ pub(crate) struct Segments {
     /// push, which is not part of a handover.
     #[serde(skip)]
     maps: Option<RoaringBitmap>,
+    /// Where the chunks of Spark's own push begin. Others have no chunks here.
+    #[serde(skip)]
+    chunks: ChunkStarts,
 }
 
 impl Segments {
@@ -59,6 +65,7 @@ impl Segments {
             entries: Vec::new(),
             offsets: Vec::new(),
             maps: (!kind.commits()).then(RoaringBitmap::new),
+            chunks: ChunkStarts::default(),
         }
     }
 
@@ -72,6 +79,7 @@ impl Segments {
         if let Some(maps) = &mut self.maps {
             let fresh = maps.insert(segment.map_index.0);
             assert!(fresh, "a partition holds one segment per map index");
+            self.chunks.push(self.entries.len(), segment.length);
         }
         grow(&mut self.entries);
         self.entries.push(Packed {
@@ -123,7 +131,12 @@ impl Segments {
     fn drop_entries(&mut self, kept: usize) -> usize {
         if let Some(maps) = &mut self.maps {
             let lost = self.entries.drain(kept..);
-            return lost.map(|entry| maps.remove(entry.map_index)).count();
+            let lost = lost.map(|entry| maps.remove(entry.map_index)).count();
+            let from = self.chunks.drop_from(kept);
+            for (slot, entry) in self.entries.iter().enumerate().skip(from) {
+                self.chunks.push(slot, entry.length);
+            }
+            return lost;
         }
         if planted::is(Bug::DropMovesSlots) {
             return self.entries.drain(kept..).count();
@@ -175,6 +188,12 @@ impl Segments {
     pub(crate) fn shrink(&mut self) {
         self.entries.shrink_to_fit();
         self.offsets.shrink_to_fit();
+        self.chunks.shrink();
+    }
+
+    /// Returns the slots of a chunk of Spark's own push.
+    pub(crate) fn chunk_slots(&self, chunk: usize) -> Option<Range<usize>> {
+        self.chunks.slots(chunk, self.entries.len())
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -216,7 +235,8 @@ impl Segments {
     pub(crate) fn heap_bytes(&self) -> usize {
         let maps = self.maps.as_ref().map_or(0, RoaringBitmap::serialized_size);
         let offsets = self.offsets.capacity() * size_of::<u64>();
-        self.entries.capacity() * size_of::<Packed>() + offsets + maps
+        let others = offsets + maps + self.chunks.heap_bytes();
+        self.entries.capacity() * size_of::<Packed>() + others
     }
 }
 

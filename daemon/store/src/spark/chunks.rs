@@ -4,7 +4,7 @@
 use bytes::Bytes;
 use lodestone_model::{Code, ReduceId, Refusal, ShuffleKey};
 
-use crate::index::chunk::{cut, write_bitmap};
+use crate::index::chunk::{self, cut, write_bitmap};
 use crate::life::fetch::{ChunkData, FoundChunk};
 use crate::resource::timed_mutex::Wait;
 use crate::state::store::Store;
@@ -40,7 +40,7 @@ impl Store {
     ) -> Result<FoundChunk, Refusal> {
         self.find(wait, key, reduce, |generation, segments| {
             generation.check_sparks_own()?;
-            cut(segments).nth(chunk as usize).ok_or_else(|| {
+            chunk::chunk(segments, chunk as usize).ok_or_else(|| {
                 let detail = format!("no chunk {chunk} in partition {reduce} of {key}");
                 Code::Malformed.because(detail)
             })
