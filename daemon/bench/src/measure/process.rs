@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The resources that a process has used so far, from `/proc`: all of its threads, including those
-//! that ended.
+//! that ended, except for sleeps.
 
 use std::fs;
 use std::io;
@@ -27,6 +27,9 @@ pub struct Usage {
     pub disk_read_bytes: u64,
     /// Bytes that were given to the page cache to be written to the disk.
     pub disk_write_bytes: u64,
+    /// How often its threads slept until something woke them (`voluntary_ctxt_switches`). Those of
+    /// threads that have ended are lost, so this may be too small.
+    pub sleeps: u64,
 }
 
 impl Usage {
@@ -42,6 +45,7 @@ impl Usage {
             disk_write_bytes: self
                 .disk_write_bytes
                 .saturating_sub(earlier.disk_write_bytes),
+            sleeps: self.sleeps.saturating_sub(earlier.sleeps),
         }
     }
 }
@@ -71,7 +75,20 @@ impl Watched {
         let (stat, status) = (read("stat")?, read("status")?);
         // Other users' processes do not show it; it is not worth giving up for.
         let io = read("io").unwrap_or_default();
-        parse(&stat, &status, &io).ok_or_else(|| unreadable(&self.folder))
+        let usage = parse(&stat, &status, &io).ok_or_else(|| unreadable(&self.folder))?;
+        let sleeps = self.sleeps()?;
+        Ok(Usage { sleeps, ..usage })
+    }
+
+    /// Returns how often the threads that it has now have slept.
+    fn sleeps(&self) -> io::Result<u64> {
+        let mut sum = 0;
+        for thread in fs::read_dir(self.folder.join("task"))? {
+            // It may have ended since.
+            let status = fs::read_to_string(thread?.path().join("status")).unwrap_or_default();
+            sum += sleeps_in(&status);
+        }
+        Ok(sum)
     }
 
     /// From now on the peak is measured again. If that is not allowed it stays that of the whole
@@ -113,7 +130,14 @@ fn parse(stat: &str, status: &str, io: &str) -> Option<Usage> {
         write_calls: counter("syscw"),
         disk_read_bytes: counter("read_bytes"),
         disk_write_bytes: counter("write_bytes"),
+        sleeps: 0,
     })
+}
+
+/// How often a thread with this `status` has slept.
+fn sleeps_in(status: &str) -> u64 {
+    let sleeps = named(status, "voluntary_ctxt_switches");
+    sleeps.and_then(|text| text.parse().ok()).unwrap_or(0)
 }
 
 /// The value of a line `name: value`.
@@ -126,6 +150,10 @@ fn named<'a>(text: &'a str, name: &str) -> Option<&'a str> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::mpsc;
+    use std::thread;
+    use std::time::Duration;
+
     use super::*;
 
     const STAT: &str = "4711 (a (strange) name) S 1 4711 4711 0 -1 4194304 2508 0 7 0 \
@@ -155,6 +183,30 @@ mod tests {
         assert!(zombie.cpu_seconds > 0.0);
         assert_eq!(parse("no statistics", STATUS, IO), None);
         assert_eq!(parse("1 (cut) S 1 2", STATUS, IO), None);
+    }
+
+    #[test]
+    fn sleeps_of_all_threads_of_this_process_show() {
+        const TIMES: u32 = 20;
+        let status = "voluntary_ctxt_switches:\t12\nnonvoluntary_ctxt_switches:\t5\n";
+        assert_eq!((sleeps_in(status), sleeps_in("")), (12, 0));
+        let watched = Watched::itself();
+        let before = watched.usage().unwrap();
+        let (end, ends) = mpsc::channel::<()>();
+        let (slept, has_slept) = mpsc::channel();
+        let other = thread::spawn(move || {
+            for _ in 0..TIMES {
+                // Nothing comes: it sleeps each time.
+                let _ = ends.recv_timeout(Duration::from_millis(1));
+            }
+            slept.send(()).unwrap();
+            ends.recv().unwrap_err()
+        });
+        has_slept.recv().unwrap();
+        let sleeps = watched.usage().unwrap().since(before).sleeps;
+        assert!(sleeps >= u64::from(TIMES), "{sleeps}");
+        drop(end);
+        other.join().unwrap();
     }
 
     #[test]

@@ -45,6 +45,8 @@ pub struct Summary {
     pub disk_write_bytes: Option<u64>,
     /// The server's system calls that read or write.
     pub calls: Option<u64>,
+    /// How often the server's threads slept until something woke them, for each request.
+    pub wakes_per_request: Option<f64>,
     /// Processor seconds of the client.
     pub client_cpu_seconds: f64,
     /// Blocks that were merged or came back, of those that should.
@@ -114,6 +116,9 @@ fn summary(group: &[&Measured]) -> Option<Summary> {
         disk_read_bytes: used(|usage| usage.disk_read_bytes),
         disk_write_bytes: used(|usage| usage.disk_write_bytes),
         calls: used(|usage| usage.read_calls + usage.write_calls),
+        wakes_per_request: of_server(&|one| {
+            Some(one.server_usage?.sleeps as f64 / one.requests.max(1) as f64)
+        }),
         client_cpu_seconds: median(&|one| one.client_usage.cpu_seconds).median,
         complete: median(&|one| one.blocks as f64 / one.planned_blocks.max(1) as f64).median,
     })
@@ -129,6 +134,7 @@ mod tests {
         let usage = Usage {
             cpu_seconds: seconds / 2.0,
             peak_rss_bytes: 1000 * u64::from(round),
+            sleeps: 250,
             ..Usage::default()
         };
         Measured {
@@ -181,5 +187,9 @@ mod tests {
         );
         assert_eq!((a.peak_rss_bytes, a.complete), (Some(2000), 0.9));
         assert_eq!((far.cpu_seconds, far.peak_rss_bytes), (None, None));
+        assert_eq!(
+            (a.wakes_per_request, far.wakes_per_request),
+            (Some(2.5), None)
+        );
     }
 }

@@ -8,7 +8,7 @@ use super::{Measured, Phase, Report};
 use crate::run::trouble::Aftermath;
 
 /// Columns, and whether they have numbers.
-const COLUMNS: [(&str, bool); 16] = [
+const COLUMNS: [(&str, bool); 17] = [
     ("blocks", true),
     ("phase", false),
     ("server", false),
@@ -24,6 +24,7 @@ const COLUMNS: [(&str, bool); 16] = [
     ("CPU s/GB", true),
     ("peak MiB", true),
     ("disk MB r/w", true),
+    ("wakes/req", true),
     ("client CPU s", true),
 ];
 
@@ -80,6 +81,7 @@ fn row(one: &Summary) -> [String; COLUMNS.len()] {
         known(one.cpu_seconds_per_gb.map(|cpu| format!("{cpu:.2}"))),
         known(one.peak_rss_bytes.map(|bytes| (bytes >> 20).to_string())),
         known(disk.map(|(read, write)| format!("{}/{}", megabytes(read), megabytes(write)))),
+        known(one.wakes_per_request.map(|wakes| format!("{wakes:.1}"))),
         format!("{:.2}", one.client_cpu_seconds),
     ]
 }
