@@ -6,10 +6,11 @@ import argparse
 
 from harness.screen import say
 
-from .attacks import ALL, BY_NAME, Attack
-from .siege import MEMORY_MIB, SLACK_MIB, Outcome, Times, besiege
+from .attacks import ALL, BY_NAME
+from .siege import MEMORY_MIB, Outcome, Times, besiege
+from .verdict import verdict
 
-COLUMNS = ("attack", "p99 before", "during", "slowest", "after", "failed", "MiB", "")
+COLUMNS = ("attack", "p99 before", "during", "slowest", "after", "health", "failed", "MiB", "")
 
 
 def main() -> int:
@@ -40,23 +41,8 @@ def main() -> int:
 
 
 def seconds_of(outcome: Outcome) -> tuple[float, ...]:
-    return outcome.before_s, outcome.during_s, outcome.slowest_s, outcome.after_s
-
-
-def verdict(attack: Attack, outcome: Outcome) -> str:
-    """Returns what is wrong, or nothing."""
-    found = []
-    if outcome.failures:
-        found.append("FAILED")
-    if outcome.during_s > attack.p99_s:
-        found.append("SLOW")
-    if not outcome.recovered:
-        found.append("NOT RECOVERED")
-    if outcome.peak_mib > MEMORY_MIB + SLACK_MIB:
-        found.append("MEMORY")
-    if not outcome.ended:
-        found.append("DID NOT STOP")
-    return ", ".join(found)
+    of_requests = outcome.before_s, outcome.during_s, outcome.slowest_s, outcome.after_s
+    return *of_requests, outcome.health_s
 
 
 def line(name: str, *cells: str) -> str:

@@ -12,13 +12,16 @@ from .scenes import SCENES, Scene
 class Attack:
     """`client` runs in a process of its own. `scene` prepares the disks of the daemon, and does
     something to them or to the daemon while the attack lasts. `p99_s`: 99 of 100 requests of honest
-    connections take at most this long meanwhile."""
+    connections take at most this long meanwhile; `health_s`: so does each answer to /health.
+    `least_s`: the attack shows nothing in less time."""
 
     name: str
     what: str
     client: str | None
     scene: Scene
     p99_s: float = 1.0
+    health_s: float = 1.0
+    least_s: float = 0.0
 
 
 def _client(function: Callable, scene: str = "plain", **limits: float) -> Attack:
@@ -58,6 +61,8 @@ ALL = [
     _client(connections.bytes_one_by_one),
     _client(connections.nonsense),
     _client(connections.connections_that_come_and_go),
+    # A place there is free after 2 s at the latest.
+    _client(connections.admin_half_requests, health_s=4.0, least_s=6.0),
     _client(tenants.huge_registrations),
     _client(tenants.traps_in_directories),
     _client(tenants.drains_from_clients),
@@ -74,6 +79,6 @@ ALL = [
         SCENES["files-removed"],
     ),
     # Nobody is served while the process stands still.
-    _alone("frozen-daemon", p99_s=float("inf")),
+    _alone("frozen-daemon", p99_s=float("inf"), health_s=float("inf")),
 ]
 BY_NAME = {attack.name: attack for attack in ALL}

@@ -3,6 +3,7 @@
 
 import os
 import random
+import socket
 import struct
 
 from . import wire
@@ -67,3 +68,17 @@ def nonsense(target: Target) -> None:
 def connections_that_come_and_go(target: Target) -> None:
     """Connections are opened and closed as fast as possible."""
     target.at_once(4, lambda: Peer(target.address, 2.0).close())
+
+
+def admin_half_requests(target: Target) -> None:
+    """The admin endpoint has more connections than it serves, which send half a request or none."""
+    openings = [b"", b"GET /health HT", b"GET /metrics HTTP/1.1\r\nhost: here\r\nx-"]
+
+    def act() -> None:
+        with socket.create_connection(target.admin, timeout=5.0) as held:
+            held.sendall(random.choice(openings))
+            held.settimeout(0.1 + target.left_s())
+            # Until the endpoint closes it.
+            held.recv(1 << 16)
+
+    target.at_once(40, act)

@@ -4,7 +4,8 @@ back, again and again, and measures how long each of these takes. Most outputs a
 in memory; some connections push a MiB, which goes to a disk. A process of its own, so that an
 attack does not share its interpreter.
 
-Prints a JSON line with the requests that have ended, every half second; ends with its stdin."""
+Meanwhile one operator asks for /health. Prints a JSON line with the requests and the questions that
+have ended, every half second; ends with its stdin, and then prints those that have not ended."""
 
 import asyncio
 import json
@@ -15,6 +16,7 @@ import time
 from . import wire
 
 PERIOD_S = 0.4
+HEALTH_PERIOD_S = 0.1
 REPORT_S = 0.5
 # A request that takes longer has failed, as it would for the plugin.
 LIMIT_S = 20.0
@@ -31,7 +33,9 @@ MAPS = 1_000_000
 class Connection:
     """One honest client."""
 
-    def __init__(self, address: tuple[str, int], shuffle: wire.Shuffle, number: int, ended: list):
+    def __init__(
+        self, address: tuple[str, int], shuffle: wire.Shuffle | None, number: int, ended: list
+    ):
         self._address = address
         self._shuffle = shuffle
         self._number = number
@@ -40,15 +44,17 @@ class Connection:
         self._requests = 0
         self._maps = 0
         self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
+        self._began: float | None = None
+        self._acts = [self._greet, self._push, self._layout, self._read]
+        self._period_s = PERIOD_S
 
     async def run(self, connections: int) -> None:
         # All begin at different times, so that the load is even.
-        await asyncio.sleep(PERIOD_S * self._number / connections)
-        acts = [self._greet, self._push, self._layout, self._read]
+        await asyncio.sleep(self._period_s * self._number / connections)
         turn = self._number
         while True:
-            began = time.time()
-            act = acts[turn % len(acts)]
+            self._began = began = time.time()
+            act = self._acts[turn % len(self._acts)]
             turn += 1
             failure = None
             try:
@@ -61,9 +67,15 @@ class Connection:
             ) as cause:
                 failure = f"{act.__name__[1:]}: {type(cause).__name__} {cause}"
                 self._drop()
+            self._began = None
             took = time.time() - began
             self._ended.append((round(began, 3), round(took, 5), failure))
-            await asyncio.sleep(max(0.0, PERIOD_S - took))
+            await asyncio.sleep(max(0.0, self._period_s - took))
+
+    def unfinished(self) -> list[tuple[float, float, None]]:
+        """The request that has not ended, with the time that it has taken so far."""
+        began = self._began
+        return [] if began is None else [(round(began, 3), round(time.time() - began, 5), None)]
 
     async def _greet(self) -> None:
         wire.incarnation_in(await self._ask(wire.rpc(self._next(), wire.hello("honest"))))
@@ -137,6 +149,26 @@ class LargeConnection(Connection):
             await self._read_slot(self._requests % self._taken, LARGE_BODY)
 
 
+class Operator(Connection):
+    """Asks for /health, each time over a new connection."""
+
+    def __init__(self, admin: tuple[str, int], ended: list):
+        super().__init__(admin, None, 0, ended)
+        self._acts = [self._health]
+        self._period_s = HEALTH_PERIOD_S
+
+    async def _health(self) -> None:
+        reader, writer = await asyncio.open_connection(*self._address)
+        try:
+            writer.write(b"GET /health HTTP/1.1\r\nhost: here\r\n\r\n")
+            # Also "disk full" is an answer.
+            answer = await reader.read()
+            if not answer.startswith(b"HTTP/1.1 "):
+                raise ValueError(f"no answer: {answer[:80]!r}")
+        finally:
+            writer.close()
+
+
 def prepared(address: tuple[str, int], application: str, partitions: int) -> wire.Shuffle:
     """Registers the shuffle of honest clients; each of the first partitions has a segment."""
     peer = wire.Peer(address)
@@ -150,8 +182,9 @@ def prepared(address: tuple[str, int], application: str, partitions: int) -> wir
     return shuffle
 
 
-async def run(address: tuple[str, int], connections: int) -> None:
-    ended: list = []
+async def run(address: tuple[str, int], admin: tuple[str, int], connections: int) -> None:
+    requests: list = []
+    health: list = []
     # Large outputs belong to another application. When the disks are full, its share leaves memory
     # to the first one.
     kinds = {
@@ -161,16 +194,25 @@ async def run(address: tuple[str, int], connections: int) -> None:
     clients = []
     for number in range(connections):
         kind = Connection if number % LARGE_EACH else LargeConnection
-        clients.append(kind(address, kinds[kind], number, ended))
-    tasks = [asyncio.create_task(client.run(connections)) for client in clients]
+        clients.append(kind(address, kinds[kind], number, requests))
+    operator = Operator(admin, health)
+    tasks = [asyncio.create_task(client.run(connections)) for client in [*clients, operator]]
     closed = asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)
     while not closed.done():
         await asyncio.wait([closed], timeout=REPORT_S)
-        print(json.dumps(ended), flush=True)
-        ended.clear()
+        say(requests, health)
+        requests.clear()
+        health.clear()
+    # One that hangs is slow, too.
+    say([one for client in clients for one in client.unfinished()], operator.unfinished())
     for task in tasks:
         task.cancel()
 
 
+def say(requests: list, health: list) -> None:
+    print(json.dumps({"requests": requests, "health": health}), flush=True)
+
+
 if __name__ == "__main__":
-    asyncio.run(run((sys.argv[1], int(sys.argv[2])), int(sys.argv[3])))
+    host, port, admin_port, count = sys.argv[1:]
+    asyncio.run(run((host, int(port)), ("127.0.0.1", int(admin_port)), int(count)))

@@ -34,50 +34,55 @@ class Times:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What honest connections noticed, in seconds; the most memory that the daemon had."""
+    """What honest connections noticed, in seconds; the slowest answer to /health meanwhile; the
+    most memory that the daemon had."""
 
     name: str
     before_s: float
     during_s: float
     slowest_s: float
     after_s: float
+    health_s: float
     requests: int
     failures: list[str]
     peak_mib: float
     ended: bool
     notes: list[str]
 
-    @property
-    def recovered(self) -> bool:
-        return self.after_s <= max(RECOVERED_S, 2 * self.before_s)
+
+# Begin, duration, and failure.
+Ended = tuple[float, float, str | None]
 
 
 class Honest:
     """The process of the honest connections, and what it has reported."""
 
     def __init__(self, daemon: Daemon, connections: int):
-        command = [sys.executable, "-m", "attack.honest", daemon.host.address, str(daemon.port)]
+        numbers = map(str, (daemon.port, daemon.admin_port, connections))
         self._process = subprocess.Popen(
-            [*command, str(connections)],
+            [sys.executable, "-m", "attack.honest", daemon.host.address, *numbers],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
             cwd=ROOT / "e2e",
         )
-        self._ended: list[tuple[float, float, str | None]] = []
+        self._requests: list[Ended] = []
+        self._health: list[Ended] = []
         self._reader = threading.Thread(target=self._read)
         self._reader.start()
 
-    def end(self) -> list[tuple[float, float, str | None]]:
-        """Returns begin, duration and failure of each request."""
+    def end(self) -> tuple[list[Ended], list[Ended]]:
+        """Returns the requests, and the questions for /health."""
         self._process.stdin.close()
         self._reader.join(END_TIMEOUT_S)
         self._process.wait(END_TIMEOUT_S)
-        return self._ended
+        return self._requests, self._health
 
     def _read(self) -> None:
         for line in self._process.stdout:
-            self._ended += map(tuple, json.loads(line))
+            said = json.loads(line)
+            self._requests += map(tuple, said["requests"])
+            self._health += map(tuple, said["health"])
 
 
 def besiege(attack: Attack, times: Times, connections: int) -> Outcome:
@@ -89,29 +94,31 @@ def besiege(attack: Attack, times: Times, connections: int) -> Outcome:
 
 def _besiege(attack: Attack, times: Times, connections: int, root: Path, stage) -> Outcome:
     memory = f"{MEMORY_MIB}MiB"
+    attack_s = max(times.attack_s, attack.least_s)
     daemon = Daemon(root / "service", memory=memory, dirs=stage.directories)
     try:
         honest = Honest(daemon, connections)
         time.sleep(times.calm_s)
         calm_until = time.time()
-        client = _start(attack, daemon, times.attack_s, root)
+        client = _start(attack, daemon, attack_s, root)
         began = time.time()
         with attack.scene.during(daemon, stage):
-            time.sleep(times.attack_s)
+            time.sleep(attack_s)
         notes = _end(client) if client is not None else []
         ended = time.time()
         time.sleep(times.calm_s)
-        requests = honest.end()
+        ended_of_all = honest.end()
         peak = peak_mb(daemon.process.pid)
     finally:
         code = daemon.stop()
-    return _outcome(attack.name, requests, (calm_until, began, ended), peak, code == 0, notes)
+    return _outcome(attack.name, ended_of_all, (calm_until, began, ended), peak, code == 0, notes)
 
 
 def _start(attack: Attack, daemon: Daemon, seconds: float, root: Path) -> subprocess.Popen | None:
     if attack.client is None:
         return None
-    where = [daemon.host.address, str(daemon.port), str(seconds), str(root)]
+    ports = [str(daemon.port), str(daemon.admin_port)]
+    where = [daemon.host.address, *ports, str(seconds), str(root)]
     command = [sys.executable, "-m", "attack.press", attack.client, *where]
     client = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT / "e2e")
     if client.stdout.readline() != "ready\n":
@@ -129,23 +136,30 @@ def _end(client: subprocess.Popen) -> list[str]:
     return said.splitlines()
 
 
-def _outcome(name, requests, times, peak_mib: float, ended: bool, notes) -> Outcome:
+def _outcome(name, ended_of_all, times, peak_mib: float, ended: bool, notes) -> Outcome:
+    requests, health = ended_of_all
     calm_until, began, over = times
     before = [took for at, took, _ in requests if at + took < calm_until]
-    during = [took for at, took, _ in requests if at + took >= began and at < over]
     after = [took for at, took, _ in requests if at >= over]
+    during = during_attack(requests, began, over)
     return Outcome(
         name=name,
         before_s=p99(before),
         during_s=p99(during),
         slowest_s=max(during, default=0.0),
         after_s=p99(after),
+        # None at all is no answer, either.
+        health_s=max(during_attack(health, began, over), default=float("inf")),
         requests=len(requests),
-        failures=[failure for _, _, failure in requests if failure is not None],
+        failures=[failure for _, _, failure in [*requests, *health] if failure is not None],
         peak_mib=peak_mib,
         ended=ended,
         notes=notes,
     )
+
+
+def during_attack(all_ended: list[Ended], began: float, over: float) -> list[float]:
+    return [took for at, took, _ in all_ended if at + took >= began and at < over]
 
 
 def p99(values: list[float]) -> float:

@@ -19,8 +19,9 @@ CRC = wire.crc32c(BODY)
 class Target:
     """The service, and the end of the attack."""
 
-    def __init__(self, host: str, port: int, seconds: float, directory: str):
+    def __init__(self, host: str, port: int, admin_port: int, seconds: float, directory: str):
         self.address = (host, port)
+        self.admin = ("127.0.0.1", admin_port)
         self.directory = directory
         self._seconds = seconds
         self._end: float | None = None

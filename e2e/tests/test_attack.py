@@ -1,20 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
 """A short form of `make attack`: no hostile client and no broken disk makes a request of an honest
-connection fail, stops the daemon, or makes it use more memory than it may."""
+connection fail or wait for long, during the attack or after it, stops the daemon, or makes it use
+more memory than it may."""
 
 import pytest
 
 from attack.attacks import ALL
-from attack.siege import MEMORY_MIB, SLACK_MIB, Times, besiege
+from attack.siege import Times, besiege
+from attack.verdict import verdict
 
-SHORT = Times(calm_s=0.7, attack_s=1.5)
+# Requests take some milliseconds. A test machine does other work, too.
+ALLOWED_S = 1.0
+# One that hangs from the end of the attack on is seen to take longer than that.
+SHORT = Times(calm_s=1.2, attack_s=2.0)
 CONNECTIONS = 50
 
 
 @pytest.mark.parametrize("attack", ALL, ids=lambda attack: attack.name)
 def test_honest_connections_are_served_while(attack):
     outcome = besiege(attack, SHORT, CONNECTIONS)
-    assert outcome.failures == []
     assert outcome.requests > CONNECTIONS
-    assert outcome.ended
-    assert outcome.peak_mib <= MEMORY_MIB + SLACK_MIB
+    assert verdict(attack, outcome, ALLOWED_S) == "", outcome
