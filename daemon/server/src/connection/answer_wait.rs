@@ -2,7 +2,6 @@
 //! How long the daemon waits for a client that takes none of its answers, or few bytes of them.
 
 use std::future::pending;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use lodestone_planted::{self as planted, Bug};
@@ -12,104 +11,30 @@ use tokio::time::timeout;
 use super::socket::writable;
 use super::watched::Watched;
 use super::{CloseReason, STALL_TIMEOUT};
-use crate::service::line::{Hurry, Line};
-use crate::service::pool::{Pool, Reserved};
-
-/// The memory for answers that one connection may have. A clone is the same.
-#[derive(Clone, Debug)]
-pub(super) struct AnswerShare {
-    /// What it has, or waits for.
-    pub(super) wanted: Pool,
-    /// What it has.
-    held: Pool,
-    /// The same of the shares of applications: a connection asks for one as a rule.
-    of_applications: Arc<Mutex<Vec<Held>>>,
-    /// All memory for answers.
-    all: Arc<Line>,
-}
-
-/// The line of an application, and what a connection has of its share. That keeps the line: without
-/// it the line may be forgotten.
-type Held = (Weak<Line>, Pool);
+use crate::service::connection_share::ConnectionShare;
+use crate::service::line::Hurry;
+#[cfg(test)]
+use crate::service::shared_pool::SharedPool;
 
 /// What others may want of a client that does not take its answers.
 #[derive(Debug)]
 pub(super) struct AnswerWait {
-    share: AnswerShare,
+    share: ConnectionShare,
     /// Others wait for memory of answers.
     hurry: Hurry,
 }
 
-impl AnswerShare {
-    /// The share that a pool of the connection is of the memory of this line.
-    pub(super) fn new(wanted: Pool, all: Arc<Line>) -> Self {
-        Self {
-            held: wanted.share(1),
-            wanted,
-            of_applications: Arc::default(),
-            all,
-        }
-    }
-
-    /// True if the connection has memory.
-    pub(super) fn is_held(&self) -> bool {
-        self.held.used_bytes() > 0
-    }
-
-    /// Counts memory that the connection has got, of the share of an application. It is given back
-    /// before that of the connection's share, which so has room for it.
-    pub(super) fn count(&self, application: Option<Arc<Line>>, bytes: u64) -> Vec<Reserved> {
-        let of_application = application.and_then(|line| self.held_of(line).try_reserve(bytes));
-        let held = self.held.try_reserve(bytes);
-        held.into_iter().chain(of_application).collect()
-    }
-
-    /// Returns what the connection has of the share of an application.
-    fn held_of(&self, application: Arc<Line>) -> Pool {
-        let mut all = self.of_applications();
-        all.retain(|(line, held)| held.is_in_use() && line.strong_count() > 0);
-        let application = Arc::downgrade(&application);
-        match all.iter().find(|(line, _)| line.ptr_eq(&application)) {
-            Some((_, held)) => held.clone(),
-            None => {
-                let held = self.wanted.share(1);
-                all.push((application, held.clone()));
-                held
-            }
-        }
-    }
-
-    /// True if others wait for what the connection has.
-    fn is_wanted(&self) -> bool {
-        let is_wanted = |line: &Line, held: &Pool| line.is_wanted() && held.used_bytes() > 0;
-        let of_applications = || {
-            let all = self.of_applications();
-            all.iter().any(|(line, held)| {
-                let line = line.upgrade();
-                line.is_some_and(|line| is_wanted(&line, held))
-            })
-        };
-        is_wanted(&self.all, &self.held) || of_applications()
-    }
-
-    fn of_applications(&self) -> MutexGuard<'_, Vec<Held>> {
-        self.of_applications
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
 impl AnswerWait {
     /// With a client whose answers take this share of the memory.
-    pub(super) fn new(share: AnswerShare) -> Self {
-        let hurry = share.all.hurry();
+    pub(super) fn new(share: ConnectionShare) -> Self {
+        let hurry = share.hurry();
         Self { share, hurry }
     }
 
     /// With a client for whose memory nobody waits.
     #[cfg(test)]
     pub(super) fn without_others() -> Self {
-        Self::new(AnswerShare::new(Pool::new(0), Arc::new(Line::new(0))))
+        Self::new(SharedPool::new(0).connection_share(1))
     }
 
     /// Waits until the client takes bytes again, with a time-out. A slow client has less time if it
@@ -140,22 +65,5 @@ impl AnswerWait {
         }
         // The daemon ends: nobody waits any more.
         pending().await
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_connection_keeps_no_application_of_which_it_has_nothing() {
-        const BYTES: u64 = 64 << 10;
-        let share = AnswerShare::new(Pool::new(BYTES), Arc::new(Line::new(BYTES)));
-        let lines: Vec<_> = (0..3).map(|_| Arc::new(Line::new(BYTES))).collect();
-        for line in &lines {
-            drop(share.count(Some(Arc::clone(line)), BYTES));
-            assert_eq!(Arc::strong_count(line), 1);
-        }
-        assert_eq!(share.of_applications().len(), 1, "the last one");
     }
 }

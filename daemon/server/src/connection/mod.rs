@@ -30,7 +30,7 @@ use tokio::time::timeout;
 use crate::handler::{self, Call};
 use crate::service::Service;
 use crate::service::pool::Reserved;
-use answer_wait::{AnswerShare, AnswerWait};
+use answer_wait::AnswerWait;
 use burst::Wanted;
 use pace::{LEAST_BYTES, LONGEST, WINDOW};
 use progress::{LEAST_PART, MOST_PART};
@@ -108,6 +108,14 @@ pub enum CloseReason {
         WINDOW.as_secs()
     )]
     SlowAnswer,
+    /// The client neither asks for the chunks of its streams nor takes them.
+    #[error(
+        "the client opened streams, and for {} s took less than {} bytes of them and asked for \
+         none, while others wait for the memory of their lists",
+        WINDOW.as_secs(),
+        progress::LEAST_BYTES
+    )]
+    StoppedReader,
     /// Spark repeats requests of a connection that breaks, and none that was refused.
     #[error("no room for a request of Spark's, which repeats it on another connection")]
     Overloaded,
@@ -207,19 +215,19 @@ pub async fn run(
     let (outbound, queue) = mpsc::channel(MAX_IN_WORK);
     let socket = place.watched(socket);
     let entry = Arc::clone(&place.entry);
-    let layouts = &service.layouts;
-    let answers = layouts.share_of(handler::SHARE_OF_ANSWERS);
-    let answers = AnswerShare::new(answers, layouts.all());
+    let answers = service.layouts.connection_share(handler::SHARE_OF_ANSWERS);
     let answer_wait = AnswerWait::new(answers.clone());
     let writer = Writer::new(Arc::clone(&socket), queue, Arc::clone(service), answer_wait);
     let mut writer = tokio::spawn(writer.run());
     let call = Call::new(service, place.number);
+    place.holds_lists_of(call.list_share.clone());
     let room = Arc::clone(call.streams.room());
     let reader = Reader::new(socket, call, place, outbound, answers);
     let ended = tokio::select! {
         biased;
         written = &mut writer => Ok(written.unwrap_or(Some(CloseReason::Panic))),
         () = entry.makes_way.notified() => Err(CloseReason::MadeWay),
+        () = entry.frees_lists.notified() => Err(CloseReason::StoppedReader),
         _ = stop.wait_for(|stop| *stop) => Err(CloseReason::Shutdown),
         // The last one: a client that sends without end must not hide the others.
         reason = reader.run() => Err(reason),
@@ -233,9 +241,9 @@ pub async fn run(
         Err(reason) => reason,
     };
     // The reader is gone; the queue ends when the requests in work have put their answers into it.
-    // Another connection waits for the place of one that makes way.
+    // Another connection waits for the place of one that makes way, or for its memory.
     let longest = match reason {
-        CloseReason::MadeWay => Duration::ZERO,
+        CloseReason::MadeWay | CloseReason::StoppedReader => Duration::ZERO,
         _ => DRAIN_TIMEOUT,
     };
     if timeout(longest, &mut writer).await.is_err() {

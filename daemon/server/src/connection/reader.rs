@@ -13,7 +13,6 @@ use lodestone_wire::frame::{ChunkId, RpcFailure, StreamId};
 use lodestone_wire::{Frame, FrameDecoder, Limits};
 use tokio::sync::mpsc;
 
-use super::answer_wait::AnswerShare;
 use super::burst::{Wanted, failure};
 use super::pace::Pace;
 use super::table::Place;
@@ -21,6 +20,7 @@ use super::watched::Watched;
 use super::{ChunkHead, CloseReason, Hold, Outbound};
 use crate::handler::{self, Answer, Call};
 use crate::metrics::stopwatch::Stopwatch;
+use crate::service::connection_share::ConnectionShare;
 use crate::service::lanes::Kind;
 use crate::service::pool::Pool;
 use crate::streams::source::Job;
@@ -53,7 +53,7 @@ pub(super) struct Reader {
     /// How fast the bytes come for which memory is reserved.
     pace: Option<Pace>,
     /// The connection's share of the memory for layouts.
-    answers: AnswerShare,
+    answers: ConnectionShare,
     /// The connection's shares of the memory for uploads, and for other large requests.
     uploads: Pool,
     requests: Pool,
@@ -79,7 +79,7 @@ impl Reader {
         call: Call,
         place: Place,
         outbound: mpsc::Sender<Outbound>,
-        answers: AnswerShare,
+        answers: ConnectionShare,
     ) -> Self {
         Self {
             answers,

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use lodestone_planted::{self as planted, Bug};
@@ -18,6 +18,10 @@ use super::socket::Socket;
 use super::watched::Watched;
 use super::{IDLE_TIMEOUT, MAX_IN_WORK};
 use crate::service::clock;
+use crate::service::connection_share::ConnectionShare;
+use stopped::Look;
+
+mod stopped;
 
 /// How long a new connection may wait for the end of another one.
 const WAIT: Duration = Duration::from_secs(2);
@@ -37,6 +41,8 @@ pub struct ConnectionTable {
     places: Arc<Semaphore>,
     waiting: Semaphore,
     open: Mutex<Open>,
+    /// The last look for clients that have stopped.
+    last_look: Mutex<Look>,
     /// As many as are in `open`.
     connections: Arc<AtomicUsize>,
     begin: Instant,
@@ -62,6 +68,10 @@ pub(super) struct Entry {
     pub(super) sending: Progress,
     /// Another connection needs the place.
     pub(super) makes_way: Notify,
+    /// What the connection has of the memory for lists of streams.
+    lists: OnceLock<ConnectionShare>,
+    /// Another connection needs that memory.
+    pub(super) frees_lists: Notify,
 }
 
 /// A place in the table, until it is dropped.
@@ -82,6 +92,7 @@ impl ConnectionTable {
             places: Arc::new(Semaphore::new(places)),
             waiting: Semaphore::new(WAITING),
             open: Mutex::default(),
+            last_look: Mutex::default(),
             connections: Arc::default(),
             begin: clock::now(),
         })
@@ -104,6 +115,8 @@ impl ConnectionTable {
             taking: Progress::default(),
             sending: Progress::default(),
             makes_way: Notify::new(),
+            lists: OnceLock::new(),
+            frees_lists: Notify::new(),
         });
         entry.bytes_moved();
         let mut open = self.open();
@@ -167,10 +180,14 @@ impl Entry {
     }
 
     fn may_make_way(&self) -> bool {
-        let moved = Duration::from_nanos(self.moved.load(Relaxed));
         let waits = self.waits.load(Relaxed) > 0;
-        let is_quiet = || self.begin.elapsed().saturating_sub(moved) >= QUIET;
-        self.is_idle() || (waits && (is_quiet() || self.is_slow()))
+        self.is_idle() || (waits && (self.is_quiet() || self.is_slow()))
+    }
+
+    /// No byte has moved for long.
+    fn is_quiet(&self) -> bool {
+        let moved = Duration::from_nanos(self.moved.load(Relaxed));
+        self.begin.elapsed().saturating_sub(moved) >= QUIET
     }
 
     fn is_slow(&self) -> bool {
@@ -211,6 +228,16 @@ impl Drop for End<'_> {
 }
 
 impl Place {
+    pub(super) fn table(&self) -> Arc<ConnectionTable> {
+        Arc::clone(&self.table)
+    }
+
+    /// The connection counts here what it has of the memory for lists of streams.
+    pub(super) fn holds_lists_of(&self, share: ConnectionShare) {
+        // A connection has one share, from its beginning.
+        let _ = self.entry.lists.set(share);
+    }
+
     pub(super) fn idle_timeout(&self) -> Option<Duration> {
         self.table.idle_timeout
     }

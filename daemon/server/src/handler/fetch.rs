@@ -156,12 +156,13 @@ pub(super) fn open(call: &Call, source: Source) -> Result<StreamHandle, NotOpene
         .lock()
         .unwrap_or_else(PoisonError::into_inner)
         .take();
-    let lists = &call.service.lists;
+    let (lists, share) = (&call.service.lists, &call.list_share);
     let mut has_room = true;
     let memory = |app: &AppId, bytes| {
-        let memory = reserved.or_else(|| lists.try_reserve(app, &call.list_share, bytes));
+        let memory = reserved.or_else(|| lists.try_reserve(app, share.wanted(), bytes));
         has_room = memory.is_some();
-        Some(Box::new(memory?) as Memory)
+        let memory = share.count(lists, Some(app), bytes, memory?);
+        Some(Box::new(memory) as Memory)
     };
     let opened = call.streams.open(stream_id, source, memory);
     opened.map_err(|refusal| match has_room {

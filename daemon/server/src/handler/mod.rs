@@ -34,8 +34,10 @@ use lodestone_wire::spark::push::PushBlockStream;
 use lodestone_wire::{DecodeError, Message, spark};
 
 use crate::service::Service;
+use crate::service::connection_share::ConnectionShare;
 use crate::service::lanes::Kind;
-use crate::service::pool::{Pool, Reserved};
+use crate::service::pool::Reserved;
+use crate::service::shared_pool::PART_OF_CONNECTION;
 use crate::streams::SharedStreams;
 
 pub use at_once::{rpc_now, upload_now};
@@ -63,7 +65,7 @@ pub struct Call {
     /// Number of the connection, for the log.
     pub connection: u64,
     /// The connection's share of the memory for lists of streams.
-    pub list_share: Pool,
+    pub list_share: ConnectionShare,
     /// Memory that a request has waited for, for the list of its stream.
     pub reserved: Arc<Mutex<Option<Vec<Reserved>>>>,
     /// Whether the handler may wait.
@@ -77,7 +79,7 @@ impl Call {
             service: Arc::clone(service),
             streams: SharedStreams::default(),
             connection,
-            list_share: service.lists.share(),
+            list_share: service.lists.connection_share(PART_OF_CONNECTION),
             reserved: Arc::default(),
             wait: Wait::InTime,
         }

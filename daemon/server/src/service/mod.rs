@@ -24,6 +24,7 @@ mod app_lines;
 pub mod block_memory;
 pub mod body;
 pub mod clock;
+pub mod connection_share;
 pub mod lanes;
 pub mod line;
 pub mod pool;

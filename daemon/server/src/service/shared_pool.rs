@@ -8,11 +8,12 @@ use std::sync::Arc;
 use lodestone_model::AppId;
 
 use super::app_lines::AppLines;
+use super::connection_share::ConnectionShare;
 use super::line::{Hurry, Line};
 use super::pool::{Pool, Reserved};
 
 /// One connection may hold a quarter of the memory.
-pub(super) const PART_OF_CONNECTION: u64 = 4;
+pub(crate) const PART_OF_CONNECTION: u64 = 4;
 
 /// The memory, and what each application may hold.
 #[derive(Debug)]
@@ -56,11 +57,6 @@ impl SharedPool {
         self.all.hurry()
     }
 
-    /// The line for all of it.
-    pub(crate) fn all(&self) -> Arc<Line> {
-        Arc::clone(&self.all)
-    }
-
     /// The share of an application, and its line.
     pub(crate) fn of_application(&self, app: &AppId) -> Arc<Line> {
         self.of_applications.of(app)
@@ -68,12 +64,12 @@ impl SharedPool {
 
     /// The share of a new connection.
     pub(crate) fn share(&self) -> Pool {
-        self.share_of(PART_OF_CONNECTION)
+        self.all.share(PART_OF_CONNECTION)
     }
 
-    /// A share of this part for a new connection.
-    pub(crate) fn share_of(&self, part: u64) -> Pool {
-        self.all.share(part)
+    /// A share of this part for a new connection, which counts what the connection has.
+    pub(crate) fn connection_share(&self, part: u64) -> ConnectionShare {
+        ConnectionShare::new(self.all.share(part), Arc::clone(&self.all))
     }
 
     /// Takes memory that is free now, and for which nobody waits.

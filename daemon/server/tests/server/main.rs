@@ -28,6 +28,7 @@ mod several_disks;
 mod slow_readers;
 mod spark;
 mod stop;
+mod stopped_readers;
 mod support;
 mod timeouts;
 mod two_disks;

@@ -12,10 +12,11 @@ use tokio::time::timeout;
 
 use super::blocks::remove_blocks;
 use super::{Reader, answer_frame, at_once, carry_out, send};
-use crate::connection::answer_wait::AnswerShare;
+use crate::connection::table::ConnectionTable;
 use crate::connection::watched::Watched;
 use crate::connection::{CloseReason, Hold, Outbound};
 use crate::handler::{self, Answer, Call, NoRoom};
+use crate::service::connection_share::ConnectionShare;
 use crate::service::lanes::Kind;
 use crate::service::pool::Reserved;
 
@@ -36,6 +37,7 @@ impl Reader {
         };
         let (call, outbound) = (self.call.clone(), self.outbound.clone());
         let (answers, socket) = (self.answers.clone(), Arc::clone(&self.socket));
+        let table = self.place.table();
         tokio::spawn(async move {
             // The memory of the frame, which is free when the request is carried out.
             let frame = std::mem::take(&mut hold.memory);
@@ -55,7 +57,7 @@ impl Reader {
                     }
                 }
             }
-            let answer = rpc_with_room(call, body, frame).await;
+            let answer = rpc_with_room(call, body, frame, &table).await;
             let answer = answer.and_then(|answer| answer_frame(request_id, answer));
             send_in_room(&outbound, answer, hold);
         });
@@ -145,21 +147,19 @@ async fn answer_room(
     call: &Call,
     socket: &Watched,
     app: Option<AppId>,
-    share: &AnswerShare,
+    share: &ConnectionShare,
     bytes: u64,
 ) -> Option<Vec<Reserved>> {
     let layouts = &call.service.layouts;
     let reserved = async {
         let reserved = match &app {
-            Some(app) => layouts.reserve(app, &share.wanted, bytes).await,
-            None => layouts.reserve_for_unknown(&share.wanted, bytes).await,
+            Some(app) => layouts.reserve(app, share.wanted(), bytes).await,
+            None => layouts.reserve_for_unknown(share.wanted(), bytes).await,
         };
-        if !share.is_held() {
+        if share.held_bytes() == 0 {
             socket.holds_answers();
         }
-        let of_application = app.as_ref().map(|app| layouts.of_application(app));
-        let counted = share.count(of_application, bytes);
-        counted.into_iter().chain(reserved).collect()
+        share.count(layouts, app.as_ref(), bytes, reserved)
     };
     let ended = call.streams.room().ended();
     tokio::select! {
@@ -176,12 +176,13 @@ async fn rpc_with_room(
     call: Call,
     mut body: Bytes,
     mut frame: Vec<Reserved>,
+    table: &ConnectionTable,
 ) -> Result<Answer, CloseReason> {
     let mut refusal = match rpc(&call, body.clone()).await? {
         Err(NoRoom(refusal)) => refusal,
         Ok(answer) => return Ok(answer),
     };
-    if let Some(reserved) = room_for(&call, &mut body, &mut frame).await? {
+    if let Some(reserved) = room_for(&call, &mut body, &mut frame, table).await? {
         let call = Call {
             reserved: Arc::new(Mutex::new(Some(reserved))),
             ..call.clone()
@@ -194,12 +195,13 @@ async fn rpc_with_room(
     Ok(handler::without_stream(&call, &body, &refusal))
 }
 
-/// Waits for the memory of a list. `None`: too many requests wait, it takes too long, or the
-/// connection ends.
+/// Waits for the memory of a list. Meanwhile connections make way whose clients have stopped with
+/// open streams. `None`: too many requests wait, it takes too long, or the connection ends.
 async fn room_for(
     call: &Call,
     body: &mut Bytes,
     frame: &mut Vec<Reserved>,
+    table: &ConnectionTable,
 ) -> Result<Option<Vec<Reserved>>, CloseReason> {
     let room = call.streams.room();
     let memory = call.service.uploads.try_small(body.len() as u64);
@@ -215,13 +217,15 @@ async fn room_for(
     let Some((app, bytes)) = needed else {
         return Ok(None);
     };
-    let lists = &call.service.lists;
+    let reserved = call
+        .service
+        .lists
+        .reserve(&app, call.list_share.wanted(), bytes);
     tokio::select! {
         biased;
-        reserved = timeout(longest, lists.reserve(&app, &call.list_share, bytes)) => {
-            Ok(reserved.ok())
-        }
+        reserved = timeout(longest, reserved) => Ok(reserved.ok()),
         () = room.ended() => Ok(None),
+        never = table.end_stopped_readers(bytes) => match never {},
     }
 }
 

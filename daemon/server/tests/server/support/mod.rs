@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The real daemon, as a process or inside the test, and a small raw client on the wire crate.
+//! The real daemon, as a process or inside the test, and small raw clients on the wire crate.
 
 pub(crate) mod client;
 pub(crate) mod daemon;
 pub(crate) mod inside;
+pub(crate) mod pipe;
 pub(crate) mod trap;
 
 pub(crate) use client::Client;

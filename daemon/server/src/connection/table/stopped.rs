@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Clients that have stopped with open streams. Spark's client and the plugin ask for all chunks of
+//! a stream as soon as they have its answer, and take them. A client that does neither has failed,
+//! or stands still, and the lists of its streams keep others from theirs. A client that goes on
+//! after all opens its streams again, on another connection.
+
+use std::collections::BTreeSet;
+use std::convert::Infallible;
+use std::sync::PoisonError;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep};
+
+use super::{ConnectionTable, Entry};
+use crate::service::clock;
+
+/// How often somebody that waits looks for clients that have stopped: a reader of the plugin waits
+/// for 2 s.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// However many wait, the table is not looked through more often.
+const LEAST_LOOK: Duration = Duration::from_millis(50);
+
+/// After a longer time the last look says nothing: perhaps the daemon stood still, and has not read
+/// what came.
+const LAST_LOOK: Duration = Duration::from_secs(1);
+
+/// What a look found.
+#[derive(Debug, Default)]
+pub(super) struct Look {
+    at: Option<Instant>,
+    /// The connections whose clients had stopped.
+    stopped: BTreeSet<u64>,
+}
+
+impl ConnectionTable {
+    /// Ends connections whose clients have stopped with open streams, until somebody that waits
+    /// for so many bytes of lists has them.
+    pub(crate) async fn end_stopped_readers(&self, bytes: u64) -> Infallible {
+        loop {
+            self.look_for_stopped_readers(bytes);
+            sleep(LOOK).await;
+        }
+    }
+
+    /// The connections end on which nothing has moved for longest, as many as have the bytes: their
+    /// clients are the least likely to go on. Each has stopped at the last look too: the daemon has
+    /// read since then what had come.
+    fn look_for_stopped_readers(&self, bytes: u64) {
+        let mut last = self
+            .last_look
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let now = clock::now();
+        let since = last.at.map_or(Duration::MAX, |at| now - at);
+        if since < LEAST_LOOK {
+            return;
+        }
+        let mut open = self.open();
+        let stopped = open.iter().filter(|(_, entry)| entry.has_stopped());
+        let mut stopped: Vec<_> = stopped
+            .map(|(&number, entry)| (entry.moved.load(Relaxed), number))
+            .collect();
+        stopped.sort_unstable();
+        let again = |number: &u64| since <= LAST_LOOK && last.stopped.contains(number);
+        let mut freed = 0;
+        for (_, number) in &stopped {
+            if freed < bytes
+                && again(number)
+                && let Some(entry) = open.remove(number)
+            {
+                freed += entry.held_bytes();
+                entry.frees_lists.notify_one();
+            }
+        }
+        self.count(&open);
+        let stopped = stopped.into_iter().map(|(_, number)| number);
+        *last = Look {
+            at: Some(now),
+            stopped: stopped.collect(),
+        };
+    }
+}
+
+impl Entry {
+    /// The client has open streams for whose memory others wait. It has sent no request for long,
+    /// while none is in work, or it takes no bytes of its answers.
+    fn has_stopped(&self) -> bool {
+        let is_wanted = self.lists.get().is_some_and(|lists| lists.is_wanted());
+        is_wanted && ((self.is_idle() && self.is_quiet()) || self.is_slow())
+    }
+
+    fn held_bytes(&self) -> u64 {
+        self.lists.get().map_or(0, |lists| lists.held_bytes())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use lodestone_model::AppId;
+    use tokio::time::{advance, timeout};
+
+    use super::super::{Place, QUIET};
+    use super::*;
+    use crate::service::pool::Reserved;
+    use crate::service::shared_pool::SharedPool;
+
+    const BYTES: u64 = 64 << 10;
+
+    /// A connection that has half of this memory.
+    async fn holding(
+        table: &Arc<ConnectionTable>,
+        number: u64,
+        lists: &SharedPool,
+    ) -> (Place, Vec<Reserved>) {
+        let (place, share) = (
+            table.enter(number).await.unwrap(),
+            lists.connection_share(2),
+        );
+        place.holds_lists_of(share.clone());
+        let app = AppId::new(&format!("app-{number}")).unwrap();
+        let reserved = lists.reserve(&app, share.wanted(), BYTES / 2).await;
+        let held = share.count(lists, Some(&app), BYTES / 2, reserved);
+        (place, held)
+    }
+
+    async fn ends(place: &Place) -> bool {
+        let ends = timeout(Duration::ZERO, place.entry.frees_lists.notified());
+        ends.await.is_ok()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_that_stopped_counts_as_such_only_when_the_daemon_has_read_what_it_sent() {
+        let (table, lists) = (ConnectionTable::new(9, true), SharedPool::new(BYTES));
+        let (first, _memory) = holding(&table, 1, &lists).await;
+        advance(LOOK).await;
+        let (second, _other_memory) = holding(&table, 2, &lists).await;
+        advance(QUIET).await;
+        let looks = async {
+            table.look_for_stopped_readers(1);
+            assert!(!ends(&first).await, "the first look");
+            // The daemon stands still.
+            advance(LAST_LOOK * 2).await;
+            table.look_for_stopped_readers(1);
+            assert!(!ends(&first).await, "the first look after that");
+            table.look_for_stopped_readers(1);
+            assert!(!ends(&first).await, "no time passed");
+            advance(LOOK).await;
+            table.look_for_stopped_readers(1);
+            assert!(ends(&first).await);
+            assert!(
+                !ends(&second).await,
+                "it has stopped later, and one is enough"
+            );
+        };
+        let share = lists.connection_share(2);
+        let app = AppId::new("third").unwrap();
+        tokio::select! {
+            biased;
+            reserved = lists.reserve(&app, share.wanted(), 1) => panic!("{reserved:?}"),
+            () = looks => {}
+        }
+    }
+}
