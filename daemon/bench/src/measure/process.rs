@@ -150,7 +150,7 @@ fn named<'a>(text: &'a str, name: &str) -> Option<&'a str> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::mpsc;
+    use std::sync::mpsc::{self, RecvTimeoutError};
     use std::thread;
     use std::time::Duration;
 
@@ -187,24 +187,24 @@ mod tests {
 
     #[test]
     fn sleeps_of_all_threads_of_this_process_show() {
-        const TIMES: u32 = 20;
+        const TIMES: u64 = 20;
         let status = "voluntary_ctxt_switches:\t12\nnonvoluntary_ctxt_switches:\t5\n";
         assert_eq!((sleeps_in(status), sleeps_in("")), (12, 0));
         let watched = Watched::itself();
         let before = watched.usage().unwrap();
         let (end, ends) = mpsc::channel::<()>();
-        let (slept, has_slept) = mpsc::channel();
-        let other = thread::spawn(move || {
-            for _ in 0..TIMES {
-                // Nothing comes: it sleeps each time.
-                let _ = ends.recv_timeout(Duration::from_millis(1));
-            }
-            slept.send(()).unwrap();
-            ends.recv().unwrap_err()
-        });
-        has_slept.recv().unwrap();
-        let sleeps = watched.usage().unwrap().since(before).sleeps;
-        assert!(sleeps >= u64::from(TIMES), "{sleeps}");
+        let moment = Duration::from_millis(1);
+        // Nothing comes: it sleeps each time.
+        let other =
+            thread::spawn(
+                move || {
+                    while ends.recv_timeout(moment) == Err(RecvTimeoutError::Timeout) {}
+                },
+            );
+        // Threads of other tests end meanwhile, and their sleeps are lost.
+        while watched.usage().unwrap().since(before).sleeps < TIMES {
+            thread::yield_now();
+        }
         drop(end);
         other.join().unwrap();
     }

@@ -37,7 +37,7 @@ use progress::{LEAST_PART, MOST_PART};
 use reader::Reader;
 pub(crate) use sending::GATHERED_CHUNKS;
 use socket::Socket;
-use table::Place;
+use table::{Place, QUIET};
 use writer::Writer;
 
 /// Requests of one connection in work at once, including chunks to be sent. Above this number the
@@ -108,12 +108,11 @@ pub enum CloseReason {
         WINDOW.as_secs()
     )]
     SlowAnswer,
-    /// The client neither asks for the chunks of its streams nor takes them.
+    /// The client does not ask for the chunks of its streams.
     #[error(
-        "the client opened streams, and for {} s took less than {} bytes of them and asked for \
-         none, while others wait for the memory of their lists",
-        WINDOW.as_secs(),
-        progress::LEAST_BYTES
+        "the client opened streams, and for {} s asked for none of their chunks and sent nothing \
+         else, while others wait for the memory of their lists",
+        QUIET.as_secs()
     )]
     StoppedReader,
     /// Spark repeats requests of a connection that breaks, and none that was refused.

@@ -28,7 +28,7 @@ const WAIT: Duration = Duration::from_secs(2);
 
 /// A connection with requests in work makes way if it waits for its client or for memory, and no
 /// byte has moved for this long.
-const QUIET: Duration = Duration::from_secs(10);
+pub(super) const QUIET: Duration = Duration::from_secs(10);
 
 /// New connections that may wait at once.
 const WAITING: usize = 64;

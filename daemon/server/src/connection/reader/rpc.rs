@@ -225,7 +225,7 @@ async fn room_for(
         biased;
         reserved = timeout(longest, reserved) => Ok(reserved.ok()),
         () = room.ended() => Ok(None),
-        never = table.end_stopped_readers(bytes) => match never {},
+        never = table.end_stopped_readers() => match never {},
     }
 }
 

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Clients that have stopped with open streams. Spark's client and the plugin ask for all chunks of
-//! a stream as soon as they have its answer, and take them. A client that does neither has failed,
-//! or stands still, and the lists of its streams keep others from theirs. A client that goes on
-//! after all opens its streams again, on another connection.
+//! a stream as soon as they have its answer. A client that does not has failed, or stands still, and
+//! the lists of its streams keep others from theirs. One that goes on after all opens its streams
+//! again, on another connection.
 
 use std::collections::BTreeSet;
 use std::convert::Infallible;
 use std::sync::PoisonError;
-use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
@@ -17,7 +16,7 @@ use crate::service::clock;
 
 /// How often somebody that waits looks for clients that have stopped: a reader of the plugin waits
 /// for 2 s.
-const LOOK: Duration = Duration::from_millis(100);
+const LOOK: Duration = Duration::from_millis(500);
 
 /// However many wait, the table is not looked through more often.
 const LEAST_LOOK: Duration = Duration::from_millis(50);
@@ -35,19 +34,18 @@ pub(super) struct Look {
 }
 
 impl ConnectionTable {
-    /// Ends connections whose clients have stopped with open streams, until somebody that waits
-    /// for so many bytes of lists has them.
-    pub(crate) async fn end_stopped_readers(&self, bytes: u64) -> Infallible {
+    /// Ends connections whose clients have stopped with open streams, for somebody that waits for
+    /// the memory of their lists.
+    pub(crate) async fn end_stopped_readers(&self) -> Infallible {
         loop {
-            self.look_for_stopped_readers(bytes);
+            self.look_for_stopped_readers();
             sleep(LOOK).await;
         }
     }
 
-    /// The connections end on which nothing has moved for longest, as many as have the bytes: their
-    /// clients are the least likely to go on. Each has stopped at the last look too: the daemon has
-    /// read since then what had come.
-    fn look_for_stopped_readers(&self, bytes: u64) {
+    /// Ends all of them, since no honest client is among them but one that stands still. Each has
+    /// stopped at the last look too: the daemon has had time to read what had come.
+    fn look_for_stopped_readers(&self) {
         let mut last = self
             .last_look
             .lock()
@@ -59,40 +57,25 @@ impl ConnectionTable {
         }
         let mut open = self.open();
         let stopped = open.iter().filter(|(_, entry)| entry.has_stopped());
-        let mut stopped: Vec<_> = stopped
-            .map(|(&number, entry)| (entry.moved.load(Relaxed), number))
-            .collect();
-        stopped.sort_unstable();
-        let again = |number: &u64| since <= LAST_LOOK && last.stopped.contains(number);
-        let mut freed = 0;
-        for (_, number) in &stopped {
-            if freed < bytes
-                && again(number)
-                && let Some(entry) = open.remove(number)
-            {
-                freed += entry.held_bytes();
+        let stopped: BTreeSet<u64> = stopped.map(|(&number, _)| number).collect();
+        let again = stopped.intersection(&last.stopped);
+        for number in again.filter(|_| since <= LAST_LOOK) {
+            if let Some(entry) = open.remove(number) {
                 entry.frees_lists.notify_one();
             }
         }
         self.count(&open);
-        let stopped = stopped.into_iter().map(|(_, number)| number);
-        *last = Look {
-            at: Some(now),
-            stopped: stopped.collect(),
-        };
+        let at = Some(now);
+        *last = Look { at, stopped };
     }
 }
 
 impl Entry {
-    /// The client has open streams for whose memory others wait. It has sent no request for long,
-    /// while none is in work, or it takes no bytes of its answers.
+    /// The client has open streams for whose memory others wait, has all answers to its requests,
+    /// and has sent nothing for long.
     fn has_stopped(&self) -> bool {
         let is_wanted = self.lists.get().is_some_and(|lists| lists.is_wanted());
-        is_wanted && ((self.is_idle() && self.is_quiet()) || self.is_slow())
-    }
-
-    fn held_bytes(&self) -> u64 {
-        self.lists.get().map_or(0, |lists| lists.held_bytes())
+        is_wanted && self.is_idle() && self.is_quiet()
     }
 }
 
@@ -140,21 +123,18 @@ mod tests {
         let (second, _other_memory) = holding(&table, 2, &lists).await;
         advance(QUIET).await;
         let looks = async {
-            table.look_for_stopped_readers(1);
+            table.look_for_stopped_readers();
             assert!(!ends(&first).await, "the first look");
             // The daemon stands still.
             advance(LAST_LOOK * 2).await;
-            table.look_for_stopped_readers(1);
+            table.look_for_stopped_readers();
             assert!(!ends(&first).await, "the first look after that");
-            table.look_for_stopped_readers(1);
+            table.look_for_stopped_readers();
             assert!(!ends(&first).await, "no time passed");
             advance(LOOK).await;
-            table.look_for_stopped_readers(1);
+            table.look_for_stopped_readers();
             assert!(ends(&first).await);
-            assert!(
-                !ends(&second).await,
-                "it has stopped later, and one is enough"
-            );
+            assert!(ends(&second).await);
         };
         let share = lists.connection_share(2);
         let app = AppId::new("third").unwrap();
