@@ -51,8 +51,10 @@ private[spark] final class LodestoneShuffleManager(conf: SparkConf, isDriver: Bo
         driver.leftToSpark(shuffleId, numMaps, numPartitions, reason)
         if (DriverCoordinator.isWrittenHere(reason)) new LocalHandle(inner, numMaps) else inner
       case None =>
-        driver.registered(shuffleId, numMaps, numPartitions)
-        new LodestoneHandle(inner, numMaps, driver.app, driver.isRemote)
+        val format =
+          if (driver.isRemote) BlockFormat.of(conf, dependency, inner) else BlockFormat.SparkStream
+        driver.registered(shuffleId, numMaps, numPartitions, format)
+        new LodestoneHandle(inner, numMaps, driver.app, driver.isRemote, format)
     }
   }
 
@@ -64,7 +66,7 @@ private[spark] final class LodestoneShuffleManager(conf: SparkConf, isDriver: Bo
     case remote: LodestoneHandle[K @unchecked, V @unchecked, _] if remote.isRemote =>
       executorSide(remote.app).writes
         .writer[K, V](remote, mapId, context, metrics)
-        .getOrElse(sparksWriter(remote.inner, mapId, context, metrics))
+        .getOrElse(leftWriter(remote, mapId, context, metrics))
     case merging: LodestoneHandle[K @unchecked, V @unchecked, _] =>
       val side = executorSide(merging.app)
       keepingWriter(merging, mapId, context, metrics) { (lengths, records) =>
@@ -79,6 +81,19 @@ private[spark] final class LodestoneShuffleManager(conf: SparkConf, isDriver: Bo
     case local: LocalHandle[K @unchecked, V @unchecked, _] =>
       keepingWriter(local, mapId, context, metrics)((_, _) => ())
     case plain => sparksWriter(SparkHandle.checked(plain), mapId, context, metrics)
+  }
+
+  /** Returns a writer of an output of mode remote that no service takes. */
+  private def leftWriter[K, V](
+      handle: LodestoneHandle[K, V, _],
+      mapId: Long,
+      context: TaskContext,
+      metrics: ShuffleWriteMetricsReporter): ShuffleWriter[K, V] = handle.format match {
+    case BlockFormat.SparkStream => sparksWriter(handle.inner, mapId, context, metrics)
+    case format =>
+      mapWriters.writer[K, V](handle.inner, format, mapId, context, metrics).getOrElse {
+        throw new IllegalStateException(s"Spark has no writer of ${format.name}")
+      }
   }
 
   private def sparksWriter[K, V](
@@ -102,7 +117,7 @@ private[spark] final class LodestoneShuffleManager(conf: SparkConf, isDriver: Bo
       context: TaskContext,
       metrics: ShuffleWriteMetricsReporter)(
       committed: (Array[Long], Option[RecordCounts]) => Unit): ShuffleWriter[K, V] = {
-    val own = mapWriters.writer[K, V](handle.inner, mapId, context, metrics)
+    val own = mapWriters.writer[K, V](handle.inner, handle.format, mapId, context, metrics)
     val records = own.map(_.counts)
     new AfterWriteShuffleWriter(
       own.getOrElse(sparksWriter[K, V](handle.inner, mapId, context, metrics)),

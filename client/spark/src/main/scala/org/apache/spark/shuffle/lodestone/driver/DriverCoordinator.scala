@@ -18,7 +18,12 @@ import org.apache.spark.shuffle.lodestone.driver.loss._
 import org.apache.spark.shuffle.lodestone.driver.plans._
 import org.apache.spark.shuffle.lodestone.driver.report.{DriverMetrics, DriverReport, ReportJson}
 import org.apache.spark.shuffle.lodestone.driver.services._
-import org.apache.spark.shuffle.lodestone.plan.{DriverMessage, Reason, ShuffleEligibility}
+import org.apache.spark.shuffle.lodestone.plan.{
+  BlockFormat,
+  DriverMessage,
+  Reason,
+  ShuffleEligibility
+}
 import org.apache.spark.shuffle.lodestone.transport.ServiceClient
 import org.apache.spark.shuffle.lodestone.wire.Application
 import org.apache.spark.storage.BlockManagerId
@@ -119,9 +124,14 @@ private[spark] final class DriverCoordinator private (
     }
 
   /** Adds a shuffle that may be merged, or that is remote in mode remote. */
-  def registered(shuffleId: Int, numMaps: Int, numPartitions: Int): Unit = loop.post {
+  def registered(
+      shuffleId: Int,
+      numMaps: Int,
+      numPartitions: Int,
+      format: BlockFormat = BlockFormat.SparkStream): Unit = loop.post {
     report.registered(shuffleId, numMaps, numPartitions)
-    shuffles.add(new Shuffle(shuffleId, numMaps, numPartitions, !isRemote, settings.replicas))
+    shuffles.add(
+      new Shuffle(shuffleId, numMaps, numPartitions, !isRemote, settings.replicas, format))
     if (!isRemote) counts.registered(shuffleId, numMaps, numPartitions)
   }
 

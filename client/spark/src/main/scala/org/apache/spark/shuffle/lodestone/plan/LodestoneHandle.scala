@@ -9,7 +9,8 @@ import org.apache.spark.shuffle.sort.{BypassMergeSortShuffleHandle, SerializedSh
 /** A shuffle whose map outputs Lodestone may write or read. `inner` is Spark's own handle. */
 private[spark] sealed abstract class OwnHandle[K, V, C](
     val inner: BaseShuffleHandle[K, V, C],
-    val numMaps: Int)
+    val numMaps: Int,
+    val format: BlockFormat)
     extends BaseShuffleHandle[K, V, C](inner.shuffleId, inner.dependency) {
 
   /**
@@ -29,15 +30,16 @@ private[spark] final class LodestoneHandle[K, V, C](
     sparks: BaseShuffleHandle[K, V, C],
     maps: Int,
     val app: Application,
-    val isRemote: Boolean)
-    extends OwnHandle[K, V, C](sparks, maps)
+    val isRemote: Boolean,
+    blocks: BlockFormat = BlockFormat.SparkStream)
+    extends OwnHandle[K, V, C](sparks, maps, blocks)
 
 /**
  * A shuffle that is left to Spark, except that Lodestone writes its map outputs and compares their
  * numbers of records. It uses no service.
  */
 private[spark] final class LocalHandle[K, V, C](sparks: BaseShuffleHandle[K, V, C], maps: Int)
-    extends OwnHandle[K, V, C](sparks, maps)
+    extends OwnHandle[K, V, C](sparks, maps, BlockFormat.SparkStream)
 
 /** Checks handles of shuffles that Lodestone neither writes nor reads. */
 private[lodestone] object SparkHandle {

@@ -15,7 +15,7 @@ import org.apache.spark.network.client.{RpcResponseCallback, TransportClient}
 import org.apache.spark.network.protocol.OneWayMessage
 import org.apache.spark.network.shuffle.protocol.RemoveShuffleMerge
 import org.apache.spark.shuffle.lodestone.config.{HostPort, LodestoneConf, Logged}
-import org.apache.spark.shuffle.lodestone.plan.{ServiceLocation, ShuffleGeneration}
+import org.apache.spark.shuffle.lodestone.plan.{BlockFormat, ServiceLocation, ShuffleGeneration}
 import org.apache.spark.shuffle.lodestone.wire._
 
 /**
@@ -52,10 +52,10 @@ private[spark] final class ServiceClient(
       generation: ShuffleGeneration,
       numMaps: Int,
       numPartitions: Int,
-      mode: ShuffleMode = ShuffleMode.Merge): Future[Done] = {
+      mode: ShuffleMode = ShuffleMode.Merge,
+      format: BlockFormat = BlockFormat.SparkStream): Future[Done] = {
     val shuffle = shuffleAt(service, generation)
-    val format = RegisterShuffle.SparkStream
-    val message = RegisterShuffle(shuffle, mode, numMaps, numPartitions, format)
+    val message = RegisterShuffle(shuffle, mode, numMaps, numPartitions, format.name)
     rpc(service.address, message, Done)
   }
 

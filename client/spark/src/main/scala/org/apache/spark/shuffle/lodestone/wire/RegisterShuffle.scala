@@ -23,9 +23,3 @@ private[spark] final case class RegisterShuffle(
     numPartitions: Int,
     format: String)
     extends Message(84)
-
-private[spark] object RegisterShuffle {
-
-  /** Segments are bytes of blocks in the format of Spark's own writers. */
-  val SparkStream = "spark-stream"
-}

@@ -106,7 +106,8 @@ private[driver] final class Planner(
     val shuffle = making.shuffle
     val id = shuffle.id
     val mode = if (shuffle.keepsOriginals) ShuffleMode.Merge else ShuffleMode.Remote
-    val registration = Registration(id, mode, shuffle.numMaps, shuffle.numPartitions)
+    val registration =
+      Registration(id, mode, shuffle.numMaps, shuffle.numPartitions, shuffle.format)
     shuffle.mayKnow(chosen.map(_.location))
     def isOver: Boolean = making.isOver || shuffle.id != id
     // An earlier version may have outputs there, which readers need also if no version comes.

@@ -17,7 +17,8 @@ private[driver] final class Shuffle(
     val numMaps: Int,
     val numPartitions: Int,
     val keepsOriginals: Boolean,
-    val replicas: Int) {
+    val replicas: Int,
+    val format: BlockFormat = BlockFormat.SparkStream) {
   import Shuffle._
 
   /** Spark's number. It is unknown before the first map task asks. */

@@ -7,7 +7,7 @@ import scala.util.{Failure, Success}
 
 import org.apache.spark.shuffle.lodestone.config.Logged
 import org.apache.spark.shuffle.lodestone.driver.events.EventLoop
-import org.apache.spark.shuffle.lodestone.plan.{ServiceLocation, ShuffleGeneration}
+import org.apache.spark.shuffle.lodestone.plan.{BlockFormat, ServiceLocation, ShuffleGeneration}
 import org.apache.spark.shuffle.lodestone.transport.ServiceClient
 import org.apache.spark.shuffle.lodestone.wire.ShuffleMode
 
@@ -16,7 +16,8 @@ private[driver] final case class Registration(
     id: ShuffleGeneration,
     mode: ShuffleMode,
     numMaps: Int,
-    numPartitions: Int)
+    numPartitions: Int,
+    format: BlockFormat)
 
 /**
  * Registers a shuffle with services. A service that is slow while others have accepted stays out,
@@ -53,7 +54,8 @@ private[driver] final class ServiceRegistrar(
       shuffle.id,
       shuffle.numMaps,
       shuffle.numPartitions,
-      shuffle.mode)
+      shuffle.mode,
+      shuffle.format)
     for (service <- fresh; location = service.location) register(location).onComplete { outcome =>
       unanswered -= 1
       outcome match {

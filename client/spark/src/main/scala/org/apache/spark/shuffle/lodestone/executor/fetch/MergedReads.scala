@@ -4,9 +4,14 @@ package org.apache.spark.shuffle.lodestone.executor.fetch
 import org.apache.spark.SparkEnv
 import org.apache.spark.shuffle.ShuffleReader
 import org.apache.spark.shuffle.lodestone.executor.link.{DriverLink, PlanCache}
-import org.apache.spark.shuffle.lodestone.executor.rows.SqlRows
 import org.apache.spark.shuffle.lodestone.plan.{Distrust, NoPlan, OutputsSuspected}
-import org.apache.spark.shuffle.lodestone.plan.{OwnHandle, Reason, ShuffleGeneration, ShufflePlan}
+import org.apache.spark.shuffle.lodestone.plan.{
+  OwnHandle,
+  Reason,
+  ShuffleGeneration,
+  ShufflePlan,
+  SqlRows
+}
 import org.apache.spark.shuffle.lodestone.transport.ServiceClient
 import org.apache.spark.storage.ShuffleBlockId
 
@@ -44,17 +49,16 @@ private[lodestone] final class MergedReads(
       val suspects = sources.suspects.filter(_ => isCounted)
       val records = counted.orElse(sources.counted)
       val check = new OriginalsCheck(records, originals, counting, suspects)
-      val inner = handle.inner
       if (sources.merged.isEmpty || sources.originals.nonEmpty) counted.begin()
       if (sources.merged.nonEmpty) {
         val fallback = new Originals(sources, generation, driver, tally, task.context)
         val fetcher = new ChunkFetcher(client, generation, sources.merged, fallback, None, tally)
         val all = new ChunkCheck(sources.merged, check, fallback)
-        Some(ServiceShuffleReader(inner, sources, fetcher, all, task))
-      } else if (counting.isDefined || SqlRows.areOf(inner.dependency.serializer)) {
+        Some(ServiceShuffleReader(handle, sources, fetcher, all, task))
+      } else if (counting.isDefined || SqlRows.areOf(handle.dependency.serializer)) {
         // To parse rows of exchanges without Spark's streams is faster than Spark's reader.
         val mayBatch = sources.counted.size == 0
-        Some(OriginalsReader(inner, originals, check, mayBatch, task))
+        Some(OriginalsReader(handle, originals, check, mayBatch, task))
       } else {
         None
       }

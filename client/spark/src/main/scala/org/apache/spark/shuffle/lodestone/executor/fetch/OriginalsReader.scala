@@ -4,7 +4,12 @@ package org.apache.spark.shuffle.lodestone.executor.fetch
 import org.apache.spark.SparkEnv
 import org.apache.spark.shuffle._
 import org.apache.spark.shuffle.lodestone.executor.link.DriverLink
-import org.apache.spark.shuffle.lodestone.plan.{LocalHandle, ShuffleEligibility, ShuffleGeneration}
+import org.apache.spark.shuffle.lodestone.plan.{
+  LocalHandle,
+  OwnHandle,
+  ShuffleEligibility,
+  ShuffleGeneration
+}
 import org.apache.spark.shuffle.sort.SortShuffleManager
 
 /**
@@ -19,7 +24,7 @@ private[fetch] object OriginalsReader {
    *   numbers of records
    */
   def apply[K, C](
-      handle: BaseShuffleHandle[K, _, C],
+      handle: OwnHandle[K, _, C],
       originals: ReadSources.BlocksByAddress,
       check: OriginalsCheck,
       mayBatch: Boolean,
@@ -32,7 +37,14 @@ private[fetch] object OriginalsReader {
       SortShuffleManager.canUseBatchFetch(range.startPartition, range.endPartition, task.context) &&
       ShuffleEligibility.concatenationObstacle(env.conf, handle.dependency).isEmpty
     new RecordReader(handle, task, check)(
-      RecordReader.fetch(client, tracker, originals, inBatches, hasOriginals = true, task))
+      RecordReader.fetch(
+        client,
+        tracker,
+        originals,
+        handle.format,
+        inBatches,
+        hasOriginals = true,
+        task))
   }
 }
 
@@ -51,6 +63,6 @@ private[lodestone] final class LocalReads(written: WrittenRecords, driver: Drive
       val check = new OriginalsCheck(written.of(handle, task).begin(), originals, Some(tally))
       // The shuffle is Spark's own: the report says only what was wrong.
       task.reportTo(driver, generation, tally, always = false)
-      Some(OriginalsReader(handle.inner, originals, check, mayBatch = true, task))
+      Some(OriginalsReader(handle, originals, check, mayBatch = true, task))
     }
 }

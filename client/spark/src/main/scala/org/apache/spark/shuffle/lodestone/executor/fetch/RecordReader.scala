@@ -6,8 +6,10 @@ import java.io.InputStream
 import org.apache.spark._
 import org.apache.spark.internal.config
 import org.apache.spark.network.shuffle.BlockStoreClient
-import org.apache.spark.shuffle.{BaseShuffleHandle, ShuffleReader}
-import org.apache.spark.shuffle.lodestone.executor.rows.{Lz4Blocks, Lz4Reader, RowReader, SqlRows}
+import org.apache.spark.shuffle.ShuffleReader
+import org.apache.spark.shuffle.lodestone.executor.rows.{Lz4Blocks, Lz4Reader, RowReader}
+import org.apache.spark.shuffle.lodestone.executor.rows.encoded.EncodedRows
+import org.apache.spark.shuffle.lodestone.plan.{BlockFormat, OwnHandle, SqlRows}
 import org.apache.spark.storage.{BlockId, ShuffleBlockFetcherIterator}
 
 /**
@@ -17,7 +19,7 @@ import org.apache.spark.storage.{BlockId, ShuffleBlockFetcherIterator}
  *   begins to fetch
  */
 private[fetch] final class RecordReader[K, C](
-    handle: BaseShuffleHandle[K, _, C],
+    handle: OwnHandle[K, _, C],
     task: ReduceTask,
     check: RecordsCheck)(
     streams: => Iterator[(BlockId, InputStream)])
@@ -27,8 +29,15 @@ private[fetch] final class RecordReader[K, C](
 
   private val recordsIn: InputStream => Iterator[(Any, Any)] = {
     val instance = dependency.serializer.newInstance()
-    if (SqlRows.areOf(dependency.serializer)) new RowReader(instance)
-    else instance.deserializeStream(_).asKeyValueIterator
+    handle.format match {
+      case BlockFormat.EncodedRows =>
+        val reader = new EncodedRows.Reader(SparkEnv.get.conf, instance)
+        context.addTaskCompletionListener[Unit](_ => reader.free())
+        reader
+      case BlockFormat.SparkStream if SqlRows.areOf(dependency.serializer) =>
+        new RowReader(instance)
+      case BlockFormat.SparkStream => instance.deserializeStream(_).asKeyValueIterator
+    }
   }
 
   override def read(): Iterator[Product2[K, C]] = {
@@ -60,7 +69,8 @@ private[fetch] final class RecordReader[K, C](
 private[fetch] object RecordReader {
 
   /**
-   * Returns the streams of blocks, in the order in which they arrive.
+   * Returns the streams of blocks, in the order in which they arrive. Those of a format of its own
+   * come as they are.
    *
    * @param inBatches
    *   whether blocks of one map that follow each other are fetched as one
@@ -72,14 +82,17 @@ private[fetch] object RecordReader {
       client: BlockStoreClient,
       tracker: MapOutputTracker,
       blocks: ReadSources.BlocksByAddress,
+      format: BlockFormat,
       inBatches: Boolean,
       hasOriginals: Boolean,
       task: ReduceTask): Iterator[(BlockId, InputStream)] = {
     val env = SparkEnv.get
     val conf = env.conf
-    val lz4 = if (Lz4Blocks.areUsed(conf, env.serializerManager)) Some(new Lz4Reader) else None
+    val isSparks = format == BlockFormat.SparkStream
+    val lz4 =
+      if (isSparks && Lz4Blocks.areUsed(conf, env.serializerManager)) Some(new Lz4Reader) else None
     def decoded(id: BlockId, bytes: InputStream): InputStream =
-      lz4.fold(env.serializerManager.wrapStream(id, bytes))(_(bytes))
+      if (isSparks) lz4.fold(env.serializerManager.wrapStream(id, bytes))(_(bytes)) else bytes
     new ShuffleBlockFetcherIterator(
       task.context,
       client,

@@ -3,13 +3,14 @@ package org.apache.spark.shuffle.lodestone.executor.fetch
 
 import org.apache.spark.SparkEnv
 import org.apache.spark.shuffle._
+import org.apache.spark.shuffle.lodestone.plan.OwnHandle
 import org.apache.spark.storage._
 
 /** Reads chunks of services, and originals. (Spark's reader has only the executor's client.) */
 private[fetch] object ServiceShuffleReader {
 
   def apply[K, C](
-      handle: BaseShuffleHandle[K, _, C],
+      handle: OwnHandle[K, _, C],
       sources: ReadSources,
       fetcher: ChunkFetcher,
       check: ChunkCheck,
@@ -19,7 +20,14 @@ private[fetch] object ServiceShuffleReader {
     new RecordReader(handle, task, check)({
       val blocks = addresses(handle, sources)
       val tracker = new OriginalsTracker(env.conf, env.mapOutputTracker, fetcher.inPlaceOf)
-      RecordReader.fetch(fetcher, tracker, blocks, inBatches = false, hasOriginals, task)
+      RecordReader.fetch(
+        fetcher,
+        tracker,
+        blocks,
+        handle.format,
+        inBatches = false,
+        hasOriginals,
+        task)
     })
   }
 
@@ -29,7 +37,7 @@ private[fetch] object ServiceShuffleReader {
    * not ask the service.
    */
   private def addresses(
-      handle: BaseShuffleHandle[_, _, _],
+      handle: OwnHandle[_, _, _],
       sources: ReadSources): ReadSources.BlocksByAddress = {
     val shuffleMergeId = handle.dependency.shuffleMergeId
     val byService = sources.merged.groupBy(_.chunks.next().service).toSeq

@@ -6,6 +6,7 @@ import java.nio.ByteBuffer
 import java.util.Arrays
 
 import org.apache.spark.serializer.SerializerInstance
+import org.apache.spark.shuffle.lodestone.plan.SqlRows
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.unsafe.Platform
 

@@ -3,6 +3,7 @@ package org.apache.spark.shuffle.lodestone.executor.fetch
 
 import org.apache.spark.{Dependency, Partition, ShuffleDependency, SparkEnv, TaskContext}
 import org.apache.spark.rdd.RDD
+import org.apache.spark.shuffle.lodestone.plan.BlockFormat
 
 /**
  * Reads a shuffle as Delta's optimised write does: not through the shuffle manager, but by a fetch
@@ -26,6 +27,7 @@ private[lodestone] final class DirectReadRDD(shuffle: ShuffleDependency[Int, Int
       env.blockManager.blockStoreClient,
       env.mapOutputTracker,
       range.blocksOf(read.shuffleId),
+      BlockFormat.SparkStream,
       inBatches = false,
       hasOriginals = true,
       task)

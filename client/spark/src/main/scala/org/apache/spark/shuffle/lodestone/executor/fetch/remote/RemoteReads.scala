@@ -7,7 +7,13 @@ import org.apache.spark.shuffle.ShuffleReader
 import org.apache.spark.shuffle.lodestone.config.Logged
 import org.apache.spark.shuffle.lodestone.executor.fetch._
 import org.apache.spark.shuffle.lodestone.executor.link.{DriverLink, DriverQuestion, PlanCache}
-import org.apache.spark.shuffle.lodestone.plan.{LodestoneHandle, LostAt, Reason, RemoteOutput}
+import org.apache.spark.shuffle.lodestone.plan.{
+  BlockFormat,
+  LodestoneHandle,
+  LostAt,
+  Reason,
+  RemoteOutput
+}
 import org.apache.spark.shuffle.lodestone.plan.{ShuffleEligibility, ShuffleGeneration, ShufflePlan}
 import org.apache.spark.shuffle.lodestone.transport.{RetryPolicy, ServiceClient}
 
@@ -19,14 +25,19 @@ private[lodestone] final class RemoteReads(
     retryPolicy: RetryPolicy) extends Logged {
   private val NoVersion = -1
 
-  /** Returns None if executors have all outputs that the task reads. */
+  /** Returns None if executors have all outputs that the task reads, in Spark's format. */
   def reader[K, C](
       handle: LodestoneHandle[K, _, C],
       task: ReduceTask): Option[ShuffleReader[K, C]] = {
     val blocks = task.range.blocksOf(handle.shuffleId)
     val (remote, local) = blocks.partition { case (address, _) => RemoteOutput.isRemote(address) }
     val outputs = remote.map { case (address, list) => RemoteOutput.of(address) -> list }
-    if (outputs.isEmpty) None else Some(new ReduceRead(handle, task, outputs, local).reader())
+    if (outputs.nonEmpty) Some(new ReduceRead(handle, task, outputs, local).reader())
+    else if (handle.format == BlockFormat.SparkStream) None
+    else {
+      val check = new OriginalsCheck(BlockRecords.Unknown, local, None)
+      Some(OriginalsReader(handle, local, check, mayBatch = true, task))
+    }
   }
 
   /** The read of one task. */
@@ -73,7 +84,7 @@ private[lodestone] final class RemoteReads(
       val originals = new OriginalsCheck(BlockRecords.Unknown, local, None)
       val check = new ChunkCheck(merged, originals, loss)
       val sources = ReadSources(merged, local)
-      ServiceShuffleReader(handle.inner, sources, fetcher, check, task)
+      ServiceShuffleReader(handle, sources, fetcher, check, task)
     }
 
     /** Outputs of an earlier generation are lost: Spark is replacing their statuses. */

@@ -12,15 +12,14 @@ import org.apache.spark.unsafe.Platform
 import org.apache.spark.util.Utils
 
 /**
- * Encodes serialized records to blocks as Spark's readers expect them. One encoder makes all blocks
- * of a map task. It writes each block to the stream in large pieces: that takes few calls.
+ * Encodes serialized records as Spark's readers expect them. It writes each block to the stream in
+ * large pieces: that takes few calls.
  */
-private[push] abstract class FrameEncoder(pieceBytes: Int = 32 * 1024) extends RecordSink {
+private[push] abstract class FrameEncoder(pieceBytes: Int = 32 * 1024) extends BlockEncoder {
   private val piece = new Array[Byte](pieceBytes)
   private var filled = 0
 
-  /** Begins a block, whose bytes go to `out`. Drops what a failed block left behind. */
-  final def open(block: ShuffleBlockId, out: OutputStream): Unit = {
+  final override def open(block: ShuffleBlockId, out: OutputStream): Unit = {
     filled = 0
     begin(block, out)
   }
@@ -41,11 +40,8 @@ private[push] abstract class FrameEncoder(pieceBytes: Int = 32 * 1024) extends R
     }
   }
 
-  /** Ends the block. `out` stays open. */
-  def close(): Unit = flush()
-
-  /** Gives the block up, and releases memory that a codec may hold. */
-  def abandon(): Unit = ()
+  override def close(): Unit = flush()
+  override def abandon(): Unit = ()
 
   private def flush(): Unit = {
     if (filled > 0) encode(piece, filled)

@@ -7,6 +7,7 @@ import java.util.concurrent.{ConcurrentHashMap, ConcurrentLinkedQueue}
 import org.apache.spark.{SparkConf, SparkEnv, TaskContext}
 import org.apache.spark.shuffle._
 import org.apache.spark.shuffle.api.ShuffleExecutorComponents
+import org.apache.spark.shuffle.lodestone.plan.BlockFormat
 import org.apache.spark.shuffle.sort.{BypassMergeSortShuffleHandle, SerializedShuffleHandle}
 
 /** Creates Lodestone's writers of map outputs, and removes the outputs with their shuffle. */
@@ -21,6 +22,7 @@ private[lodestone] final class MapWriters(conf: SparkConf, resolver: IndexShuffl
    */
   def writer[K, V](
       handle: ShuffleHandle,
+      format: BlockFormat,
       mapId: Long,
       context: TaskContext,
       metrics: ShuffleWriteMetricsReporter): Option[SerializedMapWriter[K, V]] = {
@@ -41,7 +43,8 @@ private[lodestone] final class MapWriters(conf: SparkConf, resolver: IndexShuffl
         metrics,
         outputs,
         spills,
-        new RecordCounts(dependency.partitioner.numPartitions))
+        new RecordCounts(dependency.partitioner.numPartitions),
+        format)
     }
   }
 

@@ -7,7 +7,7 @@ import java.util.Arrays
 import scala.reflect.ClassTag
 
 import org.apache.spark.serializer.{Serializer, SerializerInstance}
-import org.apache.spark.shuffle.lodestone.executor.rows.SqlRows
+import org.apache.spark.shuffle.lodestone.plan.SqlRows
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 
 /** Serializes records one by one into pages. */

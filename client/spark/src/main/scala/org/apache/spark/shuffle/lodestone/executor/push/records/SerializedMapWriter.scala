@@ -10,6 +10,7 @@ import org.apache.spark.internal.config
 import org.apache.spark.scheduler.MapStatus
 import org.apache.spark.shuffle.{ShuffleWriteMetricsReporter, ShuffleWriter}
 import org.apache.spark.shuffle.api.{ShuffleExecutorComponents, ShuffleMapOutputWriter}
+import org.apache.spark.shuffle.lodestone.plan.BlockFormat
 import org.apache.spark.storage.ShuffleBlockId
 
 /**
@@ -24,14 +25,15 @@ private[lodestone] final class SerializedMapWriter[K, V](
     metrics: ShuffleWriteMetricsReporter,
     outputs: ShuffleExecutorComponents,
     spillFiles: SpillFiles,
-    val counts: RecordCounts)
+    val counts: RecordCounts,
+    format: BlockFormat)
     extends ShuffleWriter[K, V] {
   private val env = SparkEnv.get
   private val numPartitions = dependency.partitioner.numPartitions
   // A block may come from several spills, and an encrypted stream cannot follow another one. The
   // driver leaves such shuffles to Spark (ShuffleEligibility).
   require(!env.serializerManager.encryptionEnabled, "encrypted blocks are not written here")
-  private val encoder = FrameEncoder(env.conf, env.serializerManager)
+  private val encoder = BlockEncoder(format, dependency.serializer, env)
   private val rowChecksums = RowChecksums(dependency)
   private val spills = ArrayBuffer.empty[Spill]
   private val pages = new RecordPages(

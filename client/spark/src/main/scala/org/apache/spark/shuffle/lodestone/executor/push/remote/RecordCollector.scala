@@ -4,6 +4,7 @@ package org.apache.spark.shuffle.lodestone.executor.push.remote
 import org.apache.spark.{ShuffleDependency, SparkEnv}
 import org.apache.spark.internal.config
 import org.apache.spark.memory.TaskMemoryManager
+import org.apache.spark.shuffle.lodestone.plan.BlockFormat
 
 /** Collects the records of a map task, and makes segments of them when there are enough. */
 private[remote] trait RecordCollector {
@@ -28,13 +29,14 @@ private[remote] object RecordCollector {
    */
   def apply(
       dependency: ShuffleDependency[_, _, _],
+      format: BlockFormat,
       memory: TaskMemoryManager,
       segments: SegmentWriter): RecordCollector = {
     val env = SparkEnv.get
     val numPartitions = dependency.partitioner.numPartitions
     def serializer = dependency.serializer.newInstance()
     if (dependency.serializer.supportsRelocationOfSerializedObjects) {
-      new SerializedRecords(dependency.serializer, numPartitions, memory, segments)
+      new SerializedRecords(dependency.serializer, format, numPartitions, memory, segments)
     } else if (numPartitions <= env.conf.get(config.SHUFFLE_SORT_BYPASS_MERGE_THRESHOLD)) {
       new StreamedRecords(serializer, env.serializerManager, numPartitions, memory, segments)
     } else {

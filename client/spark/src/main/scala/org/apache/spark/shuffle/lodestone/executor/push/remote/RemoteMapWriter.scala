@@ -6,7 +6,7 @@ import org.apache.spark.scheduler.MapStatus
 import org.apache.spark.shuffle.{ShuffleWriteMetricsReporter, ShuffleWriter}
 import org.apache.spark.shuffle.lodestone.executor.push.SegmentBuffers
 import org.apache.spark.shuffle.lodestone.executor.push.records.{MapStatuses, RowChecksums}
-import org.apache.spark.shuffle.lodestone.plan.{MapPushed, PushCounts, RemoteOutput}
+import org.apache.spark.shuffle.lodestone.plan.{BlockFormat, MapPushed, PushCounts, RemoteOutput}
 import org.apache.spark.shuffle.lodestone.plan.ShuffleGeneration
 
 /**
@@ -16,6 +16,7 @@ import org.apache.spark.shuffle.lodestone.plan.ShuffleGeneration
  */
 private[remote] final class RemoteMapWriter[K, V](
     dependency: ShuffleDependency[K, V, _],
+    format: BlockFormat,
     push: RequiredPush,
     buffers: SegmentBuffers,
     context: TaskContext,
@@ -26,7 +27,7 @@ private[remote] final class RemoteMapWriter[K, V](
   private val memory = context.taskMemoryManager()
   private val segments = new SegmentWriter(push, buffers, partitioner.numPartitions, memory)
   private val rowChecksums = RowChecksums(dependency)
-  private val collector = RecordCollector(dependency, memory, segments)
+  private val collector = RecordCollector(dependency, format, memory, segments)
   private var records = 0L
   private var lengths: Array[Long] = _
   private var status: Option[MapStatus] = None

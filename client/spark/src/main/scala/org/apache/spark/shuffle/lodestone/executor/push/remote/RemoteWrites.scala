@@ -33,7 +33,14 @@ private[lodestone] final class RemoteWrites(
     val alive = () => context.killTaskIfInterrupted()
     planFor(attempt, stageAttempt, alive).map { plan =>
       val push = new RequiredPush(attempt, plan, means, alive)
-      new RemoteMapWriter[K, V](handle.dependency, push, buffers, context, metrics, driver.report)
+      new RemoteMapWriter[K, V](
+        handle.dependency,
+        handle.format,
+        push,
+        buffers,
+        context,
+        metrics,
+        driver.report)
     }
   }
 

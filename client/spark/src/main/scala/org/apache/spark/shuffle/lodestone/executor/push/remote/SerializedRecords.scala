@@ -5,20 +5,22 @@ import org.apache.spark.SparkEnv
 import org.apache.spark.internal.config
 import org.apache.spark.memory.TaskMemoryManager
 import org.apache.spark.serializer.Serializer
-import org.apache.spark.shuffle.lodestone.executor.push.records.{FrameEncoder, PartitionedRecords}
+import org.apache.spark.shuffle.lodestone.executor.push.records.{BlockEncoder, PartitionedRecords}
 import org.apache.spark.shuffle.lodestone.executor.push.records.{RecordInput, RecordPages}
+import org.apache.spark.shuffle.lodestone.plan.BlockFormat
 
 /**
  * Records whose bytes may be in any order: each is serialized once, alone, and then only copied.
  */
 private[remote] final class SerializedRecords(
     serializer: Serializer,
+    format: BlockFormat,
     numPartitions: Int,
     memory: TaskMemoryManager,
     segments: SegmentWriter)
     extends RecordCollector {
   private val env = SparkEnv.get
-  private val encoder = FrameEncoder(env.conf, env.serializerManager)
+  private val encoder = BlockEncoder(format, serializer, env)
   private val pages = new RecordPages(
     memory,
     numPartitions,

@@ -14,6 +14,7 @@ import org.apache.spark.{SparkContext, TaskContext, TaskContextImpl}
 import org.apache.spark.memory.{TaskMemoryManager, UnifiedMemoryManager}
 import org.apache.spark.shuffle.lodestone.LocalSpark
 import org.apache.spark.shuffle.lodestone.executor.push.records.{RecordCounts, SerializedMapWriter}
+import org.apache.spark.shuffle.lodestone.plan.BlockFormat
 
 /** A map task commits all of its records, or fails if a part of the path loses some. */
 final class OutputCheckSuite {
@@ -41,7 +42,8 @@ final class OutputCheckSuite {
         context.taskMetrics().shuffleWriteMetrics,
         output,
         new FaultySpills(_ => SpillFault.None),
-        counts)
+        counts,
+        BlockFormat.SparkStream)
       Try(writer.write(Iterator.tabulate(rows)(n => (n, n))))
     } finally {
       spark.stop()

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package org.apache.spark.shuffle.lodestone.executor.push.records.faults
 
+import java.io.ByteArrayInputStream
 import java.util.Arrays
 
 import com.esotericsoftware.kryo.Kryo
@@ -9,13 +10,23 @@ import org.junit.jupiter.api.Assertions.{assertTrue, fail}
 
 import org.apache.spark._
 import org.apache.spark.serializer.{JavaSerializer, KryoRegistrator, KryoSerializer, Serializer}
+import org.apache.spark.shuffle.lodestone.executor.rows.encoded.EncodedRows
+import org.apache.spark.shuffle.lodestone.plan.BlockFormat
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.execution.UnsafeRowSerializer
+import org.apache.spark.storage.ShuffleBlockId
 
 /** The rows of a map task, and their serializer. */
 private[push] abstract class RowKind(val name: String) {
   def serializer: Serializer
+  def format: BlockFormat = BlockFormat.SparkStream
   def record(partition: Int, bytes: Array[Byte]): Product2[Any, Any] = (partition, bytes)
+
+  /** Reads a block as the readers of the format do. */
+  def recordsIn(id: ShuffleBlockId, block: Array[Byte]): Iterator[(Any, Any)] = {
+    val stream = SparkEnv.get.serializerManager.wrapStream(id, new ByteArrayInputStream(block))
+    serializer.newInstance().deserializeStream(stream).asKeyValueIterator
+  }
 
   def dependency(spark: SparkContext, partitioner: Partitioner): ShuffleDependency[Any, Any, Any] =
     new ShuffleDependency[Any, Any, Any](RowKind.noRows(spark), partitioner, serializer)
@@ -41,8 +52,23 @@ private[push] object RowKind {
   private[records] def noRows(spark: SparkContext) = spark.parallelize(Seq.empty[(Any, Any)], 1)
 }
 
+private[push] object RowsOfSql extends RowsOfSql("rows of SQL")
+
+/** Codecs of Lodestone's own format are two. */
+private[push] object EncodedRowsOfSql extends RowsOfSql("encoded rows of SQL") {
+  def ifUsed(conf: SparkConf): Seq[RowKind] =
+    Some(this).filter(_ => BlockFormat.hasOwnCodec(conf)).toSeq
+
+  override def format: BlockFormat = BlockFormat.EncodedRows
+
+  override def recordsIn(id: ShuffleBlockId, block: Array[Byte]): Iterator[(Any, Any)] = {
+    val reader = new EncodedRows.Reader(SparkEnv.get.conf, serializer.newInstance())
+    reader(new ByteArrayInputStream(block))
+  }
+}
+
 /** All rows are one object, as in SQL. Its content does not matter here. */
-private[push] object RowsOfSql extends RowKind("rows of SQL") {
+private[push] sealed abstract class RowsOfSql(kind: String) extends RowKind(kind) {
   private val row = new UnsafeRow(1)
   override val serializer: Serializer = new UnsafeRowSerializer(1)
 

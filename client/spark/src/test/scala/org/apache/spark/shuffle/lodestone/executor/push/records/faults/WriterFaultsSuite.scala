@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 package org.apache.spark.shuffle.lodestone.executor.push.records.faults
 
-import java.io.ByteArrayInputStream
-
 import org.junit.jupiter.api.Assertions.{assertEquals, assertTrue}
 import org.junit.jupiter.api.{Tag, Test}
 
-import org.apache.spark.SparkEnv
 import org.apache.spark.shuffle.lodestone.executor.push.records.{RecordCounts, SerializedMapWriter}
 import org.apache.spark.storage.ShuffleBlockId
 
@@ -16,7 +13,9 @@ final class WriterFaultsSuite extends WriterHunt {
   override protected def usualCases: Int = 30
 
   @Test def `a map task whose disks and memory fail writes all of its rows or fails`(): Unit =
-    hunt(conf => Seq(RowsOfSql, new ObjectsByKryo(conf)))(write)
+    hunt { conf =>
+      Seq(RowsOfSql, new ObjectsByKryo(conf)) ++ EncodedRowsOfSql.ifUsed(conf)
+    }(write)
 
   private def write(task: WriterTask): Ended = {
     val which = task.which
@@ -29,7 +28,8 @@ final class WriterFaultsSuite extends WriterHunt {
       task.context.taskMetrics().shuffleWriteMetrics,
       output,
       spills,
-      new RecordCounts(task.partitioner.numPartitions))
+      new RecordCounts(task.partitioner.numPartitions),
+      task.kind.format)
     val failure = task.failureOf(writer.write(task.rows))
     if (failure.isDefined) {
       writer.stop(success = false)
@@ -51,9 +51,7 @@ final class WriterFaultsSuite extends WriterHunt {
       Iterator.empty
     } else {
       val block = ShuffleBlockId(task.dependency.shuffleId, task.which.seed, partition)
-      val stream =
-        SparkEnv.get.serializerManager.wrapStream(block, new ByteArrayInputStream(bytes))
-      task.kind.serializer.newInstance().deserializeStream(stream).asKeyValueIterator
+      task.kind.recordsIn(block, bytes)
     }
   }
 }

@@ -15,7 +15,11 @@ import org.apache.spark.shuffle.lodestone.DaemonProcess
 import org.apache.spark.shuffle.lodestone.driver.SilentDriver
 import org.apache.spark.shuffle.lodestone.executor.link.PlanCache
 import org.apache.spark.shuffle.lodestone.executor.push.{MapAttempt, PiecePool, SegmentBuffers}
-import org.apache.spark.shuffle.lodestone.executor.push.records.faults.{CombinedRows, Ended}
+import org.apache.spark.shuffle.lodestone.executor.push.records.faults.{
+  CombinedRows,
+  EncodedRowsOfSql
+}
+import org.apache.spark.shuffle.lodestone.executor.push.records.faults.Ended
 import org.apache.spark.shuffle.lodestone.executor.push.records.faults.{
   ObjectsByJava,
   ObjectsByKryoWithoutReset
@@ -72,7 +76,7 @@ final class RemoteWriterFaultsSuite extends WriterHunt {
         new ObjectsByKryo(conf),
         new ObjectsByKryoWithoutReset(conf),
         new ObjectsByJava(conf),
-        new CombinedRows(conf))
+        new CombinedRows(conf)) ++ EncodedRowsOfSql.ifUsed(conf)
     }(task => if (task.which.partitions == 0) Ended(None, 0, 0) else write(task))
 
   private def write(task: WriterTask): Ended = {
@@ -85,7 +89,8 @@ final class RemoteWriterFaultsSuite extends WriterHunt {
     val network = new Network(which)
     try {
       val (failure, requests) = pushed(task, network)
-      val shown = new ShownBlocks(reader, service, task.dependency, which.seed, task.story)
+      val shown =
+        new ShownBlocks(reader, service, task.dependency, which.seed, task.kind, task.story)
       if (failure.isEmpty) task.check(shown.recordsOf)
       else assertEquals(0, shown.count, s"rows of a task that failed are shown, ${task.story}")
       // A record of this size is for local outputs.
@@ -109,6 +114,7 @@ final class RemoteWriterFaultsSuite extends WriterHunt {
     val buffers = new SegmentBuffers(which.bufferBytes, BuffersAtATime.toLong * which.bufferBytes)
     val writer = new RemoteMapWriter[Any, Any](
       task.dependency,
+      task.kind.format,
       push,
       buffers,
       task.context,

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 package org.apache.spark.shuffle.lodestone.executor.push.remote.faults
 
-import java.io.ByteArrayInputStream
 import java.util.concurrent.{CountDownLatch, TimeUnit}
 
 import scala.concurrent.{Await, Future}
@@ -9,8 +8,9 @@ import scala.concurrent.duration.DurationInt
 
 import org.junit.jupiter.api.Assertions.{assertEquals, assertTrue}
 
-import org.apache.spark.{ShuffleDependency, SparkEnv}
+import org.apache.spark.ShuffleDependency
 import org.apache.spark.network.buffer.ManagedBuffer
+import org.apache.spark.shuffle.lodestone.executor.push.records.faults.RowKind
 import org.apache.spark.shuffle.lodestone.plan.{ServiceLocation, ShuffleGeneration}
 import org.apache.spark.shuffle.lodestone.transport.{ChunkReceiver, DamagedChunkException}
 import org.apache.spark.shuffle.lodestone.transport.{ServiceClient, SizedChunk}
@@ -32,9 +32,9 @@ private[remote] final class ShownBlocks(
     service: ServiceLocation,
     dependency: ShuffleDependency[Any, Any, Any],
     mapId: Long,
+    kind: RowKind,
     story: String) {
   private val id = ShuffleGeneration(dependency.shuffleId, 0)
-  private val serializer = dependency.serializer.newInstance()
 
   /** By partition. A segment, and where it is among those of its partition. */
   private val withSlots: Map[Int, Seq[(Int, LaidSegment)]] = {
@@ -80,9 +80,8 @@ private[remote] final class ShownBlocks(
       Iterator.empty
     } else {
       val block = ShuffleBlockId(id.shuffleId, mapId, reduceId)
-      val in = SparkEnv.get.serializerManager.wrapStream(block, new ByteArrayInputStream(bytes))
       // A row object is used again and again by its stream.
-      serializer.deserializeStream(in).asKeyValueIterator.map {
+      kind.recordsIn(block, bytes).map {
         case (key, row: org.apache.spark.sql.catalyst.expressions.UnsafeRow) => (key, row.copy())
         case record => record
       }

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-package org.apache.spark.shuffle.lodestone.executor.rows
+package org.apache.spark.shuffle.lodestone.plan
 
-import java.io.ByteArrayOutputStream
+import java.io.{ByteArrayInputStream, ByteArrayOutputStream}
 import java.nio.ByteBuffer
 import java.util.Arrays
 
 import scala.reflect.ClassTag
 
-import org.apache.spark.serializer.Serializer
+import org.apache.spark.serializer.{Serializer, SerializerInstance}
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.execution.UnsafeRowSerializer
 import org.apache.spark.unsafe.Platform
@@ -25,6 +25,13 @@ private[lodestone] object SqlRows {
   def areOf(serializer: Serializer): Boolean =
     // The name comes first: an application without SQL may lack the classes.
     serializer.getClass.getName == SerializerName && Format.isKnown
+
+  /** The number of fields of each row, which only the serializer knows: it adds it to a row. */
+  def numFields(serializer: SerializerInstance): Int = {
+    val emptyRow = new ByteArrayInputStream(new Array[Byte](HeadBytes))
+    val read = serializer.deserializeStream(emptyRow).asKeyValueIterator.next()
+    read._2.asInstanceOf[UnsafeRow].numFields
+  }
 
   /** Tests this release of Spark once. */
   private object Format {

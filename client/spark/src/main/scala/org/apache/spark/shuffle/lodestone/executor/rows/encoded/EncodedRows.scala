@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+package org.apache.spark.shuffle.lodestone.executor.rows.encoded
+
+import java.io.{InputStream, OutputStream}
+
+import scala.collection.mutable
+
+import org.apache.spark.SparkConf
+import org.apache.spark.internal.config
+import org.apache.spark.io.{CompressionCodec, LZ4CompressionCodec}
+import org.apache.spark.serializer.SerializerInstance
+import org.apache.spark.shuffle.lodestone.plan.SqlRows
+
+/** Rows of SQL's exchanges in Lodestone's own format (docs/encoded-rows.md). */
+private[executor] object EncodedRows {
+
+  /** Writes the blocks of a map task, one after another. */
+  final class Writer(conf: SparkConf, serializer: SerializerInstance) {
+    private val codec = codecOf(conf)
+    private val frames = new FrameWriter(codec, SqlRows.numFields(serializer))
+
+    /** Begins a block. Drops what a failed block left behind. */
+    def open(out: OutputStream): Unit = frames.open(out)
+
+    /** Adds rows that lie one after another in memory, as the serializer wrote them. */
+    def add(base: AnyRef, offset: Long, length: Int): Unit = frames.add(base, offset, length)
+
+    /** Ends the block. */
+    def close(): Unit = frames.close()
+
+    /** Gives memory of the codec back. The writer writes nothing after that. */
+    def free(): Unit = codec.close()
+  }
+
+  /** Reads the blocks of a reduce task, one after another. */
+  final class Reader(conf: SparkConf, serializer: SerializerInstance)
+      extends (InputStream => Iterator[(Any, Any)]) {
+    private val codecs = mutable.Map.empty[Int, FrameCodec]
+    private val frames = new FrameReader(SqlRows.numFields(serializer), codec)
+
+    override def apply(in: InputStream): Iterator[(Any, Any)] = frames(in)
+
+    /** Gives memory of codecs back. */
+    def free(): Unit = {
+      codecs.values.foreach(_.close())
+      codecs.clear()
+    }
+
+    private def codec(id: Int): Option[FrameCodec] = codecs.get(id).orElse {
+      val made = id match {
+        case FrameCodec.Lz4Id => Some(new FrameCodec.Lz4Codec)
+        case FrameCodec.ZstdId => Some(new FrameCodec.ZstdCodec(levelOf(conf)))
+        case _ => None
+      }
+      made.foreach(codecs.put(id, _))
+      made
+    }
+  }
+
+  private def codecOf(conf: SparkConf): FrameCodec =
+    CompressionCodec.createCodec(conf) match {
+      case _: LZ4CompressionCodec => new FrameCodec.Lz4Codec
+      case _ => new FrameCodec.ZstdCodec(levelOf(conf))
+    }
+
+  private def levelOf(conf: SparkConf): Int = conf.get(config.IO_COMPRESSION_ZSTD_LEVEL)
+}

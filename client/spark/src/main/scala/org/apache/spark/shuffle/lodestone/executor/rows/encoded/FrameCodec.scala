@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+package org.apache.spark.shuffle.lodestone.executor.rows.encoded
+
+import com.github.luben.zstd.{Zstd, ZstdCompressCtx, ZstdDecompressCtx, ZstdException}
+import net.jpountz.lz4.LZ4Exception
+
+import org.apache.spark.shuffle.lodestone.executor.rows.Lz4Blocks.Lz4
+
+/** Compresses the bytes of a frame as a whole. */
+private[encoded] trait FrameCodec extends AutoCloseable {
+  def id: Int
+  def mostBytes(plain: Int): Int
+
+  /** Returns the number of bytes that were written. */
+  def compress(plain: Array[Byte], length: Int, packed: Array[Byte], at: Int): Int
+
+  /** Returns the number of bytes that were written, or -1 for damaged ones. */
+  def decompress(
+      packed: Array[Byte],
+      at: Int,
+      length: Int,
+      plain: Array[Byte],
+      plainLength: Int): Int
+}
+
+private[encoded] object FrameCodec {
+  val NoneId = 0
+  val Lz4Id = 1
+  val ZstdId = 2
+
+  final class Lz4Codec extends FrameCodec {
+    private[this] val compressor = Lz4.fastCompressor()
+    private[this] val decompressor = Lz4.safeDecompressor()
+
+    override def id: Int = Lz4Id
+    override def mostBytes(plain: Int): Int = compressor.maxCompressedLength(plain)
+
+    override def compress(plain: Array[Byte], length: Int, packed: Array[Byte], at: Int): Int =
+      compressor.compress(plain, 0, length, packed, at)
+
+    override def decompress(
+        packed: Array[Byte],
+        at: Int,
+        length: Int,
+        plain: Array[Byte],
+        plainLength: Int): Int =
+      try decompressor.decompress(packed, at, length, plain, 0, plainLength)
+      // The decompressor in Java may read past the end of damaged bytes.
+      catch { case _: LZ4Exception | _: IndexOutOfBoundsException => -1 }
+
+    override def close(): Unit = ()
+  }
+
+  final class ZstdCodec(level: Int) extends FrameCodec {
+    private[this] val compressor = new ZstdCompressCtx().setLevel(level)
+    private[this] val decompressor = new ZstdDecompressCtx()
+
+    override def id: Int = ZstdId
+    override def mostBytes(plain: Int): Int = Zstd.compressBound(plain.toLong).toInt
+
+    override def compress(plain: Array[Byte], length: Int, packed: Array[Byte], at: Int): Int =
+      compressor.compressByteArray(packed, at, packed.length - at, plain, 0, length)
+
+    override def decompress(
+        packed: Array[Byte],
+        at: Int,
+        length: Int,
+        plain: Array[Byte],
+        plainLength: Int): Int =
+      try decompressor.decompressByteArray(plain, 0, plainLength, packed, at, length)
+      catch { case _: ZstdException => -1 }
+
+    override def close(): Unit = {
+      compressor.close()
+      decompressor.close()
+    }
+  }
+}

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+package org.apache.spark.shuffle.lodestone.executor.rows.encoded
+
+import java.io.OutputStream
+import java.util.zip.CRC32C
+
+import org.apache.spark.shuffle.lodestone.plan.SqlRows
+import org.apache.spark.unsafe.Platform
+
+/** Writes rows in frames. It has the memory of one batch, whatever the number of partitions is. */
+private[encoded] final class FrameWriter(codec: FrameCodec, numFields: Int) {
+  import FrameWriter._
+  import RowFrames._
+
+  private[this] val batch = new RowBatch
+  private[this] val encoder = new BatchEncoder
+  private[this] val columns = new ByteSink(RowBatch.MostBytes)
+  private[this] val checksum = new CRC32C
+  private[this] var packed = new Packed(codec)
+  private[this] var otherPacked = new Packed(codec)
+  private[this] var out: OutputStream = _
+  private[this] var preferred = Columns
+  private[this] var untilCompared = 0
+
+  /** Begins a block. Drops what a failed block left behind. */
+  def open(out: OutputStream): Unit = {
+    batch.clear()
+    this.out = out
+  }
+
+  /** Adds rows that lie one after another in memory, each with its size before it. */
+  def add(base: AnyRef, offset: Long, length: Int): Unit = {
+    var done = 0
+    while (done < length) {
+      val size = Integer.reverseBytes(Platform.getInt(base, offset + done))
+      if (!batch.hasRoom(size)) flush()
+      if (batch.hasRoom(size)) batch.add(base, offset + done, size)
+      else pieces(base, offset + done, SqlRows.HeadBytes + size)
+      done += SqlRows.HeadBytes + size
+    }
+  }
+
+  /** Ends the block. */
+  def close(): Unit = flush()
+
+  private def flush(): Unit = if (batch.count > 0) {
+    val isEncoded = (preferred == Columns || untilCompared == 0) &&
+      encoder.encode(batch, numFields, columns) && columns.size <= batch.size
+    if (!isEncoded) {
+      packed.take(Rows, batch.bytes, batch.size)
+    } else {
+      packed.take(Columns, columns.bytes, columns.size)
+      if (untilCompared == 0 && columns.size > batch.size / SurelyLess) compare()
+    }
+    if (untilCompared > 0) untilCompared -= 1
+    write()
+    batch.clear()
+  }
+
+  /** Rows are compressed too, to see which are fewer bytes. The outcome serves for a while. */
+  private def compare(): Unit = {
+    otherPacked.take(Rows, batch.bytes, batch.size)
+    preferred = if (otherPacked.size < packed.size) Rows else Columns
+    untilCompared = BatchesBetween
+    if (preferred == Rows) {
+      val rows = otherPacked
+      otherPacked = packed
+      packed = rows
+    }
+  }
+
+  private def pieces(base: AnyRef, offset: Long, length: Int): Unit = {
+    val piece = batch.bytes
+    var done = 0
+    while (done < length) {
+      val some = math.min(length - done, piece.length)
+      Platform.copyMemory(base, offset + done, piece, ByteSink.address(0), some.toLong)
+      packed.take(Piece, piece, some)
+      write()
+      done += some
+    }
+  }
+
+  private def write(): Unit = {
+    val frame = packed.finish(numFields, checksum)
+    out.write(frame, 0, HeadBytes + packed.size)
+  }
+}
+
+private[encoded] object FrameWriter {
+  import RowFrames._
+
+  /** Columns of less than a half of the rows' bytes are smaller also when they are compressed. */
+  private val SurelyLess = 2
+  private val BatchesBetween = 16
+
+  /** The compressed bytes of a frame, behind its head. */
+  private final class Packed(codec: FrameCodec) {
+    private[this] var bytes = new Array[Byte](HeadBytes)
+    private[this] var head = numbersIn(bytes)
+    private[this] var filled = 0
+
+    def size: Int = filled
+
+    def take(kind: Int, plain: Array[Byte], length: Int): Unit = {
+      val most = HeadBytes + math.max(codec.mostBytes(length), length)
+      if (bytes.length < most) {
+        bytes = new Array[Byte](most)
+        head = numbersIn(bytes)
+      }
+      filled = codec.compress(plain, length, bytes, HeadBytes)
+      var id = codec.id
+      if (filled >= length) {
+        System.arraycopy(plain, 0, bytes, HeadBytes, length)
+        filled = length
+        id = FrameCodec.NoneId
+      }
+      head.putInt(0, Magic).put(TokenAt, (kind << 4 | id).toByte)
+      head.putInt(PlainBytesAt, length).putInt(PackedBytesAt, filled)
+      ()
+    }
+
+    def finish(numFields: Int, checksum: CRC32C): Array[Byte] = {
+      head.putInt(FieldsAt, numFields)
+      checksum.reset()
+      checksum.update(bytes, 0, ChecksumAt)
+      checksum.update(bytes, HeadBytes, filled)
+      head.putInt(ChecksumAt, checksum.getValue.toInt)
+      bytes
+    }
+  }
+}

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+package org.apache.spark.shuffle.lodestone.executor.rows.encoded
+
+import java.nio.{ByteBuffer, ByteOrder}
+
+/**
+ * Rows in frames: a head, then compressed bytes. A block of a shuffle is a sequence of frames, and
+ * so are several blocks one behind the other.
+ */
+private[encoded] object RowFrames {
+  val HeadBytes = 20
+
+  /** `LR` and the version of the format. */
+  val Magic = 0x01524c
+  val MagicMask = 0xffffff
+
+  /** The fourth byte: the kind in its high half, the codec in its low half. */
+  val TokenAt = 3
+  val FieldsAt = 4
+  val PlainBytesAt = 8
+  val PackedBytesAt = 12
+
+  /** CRC-32C of the head before it, and of the compressed bytes. */
+  val ChecksumAt = 16
+
+  /** Rows as Spark's serializer writes them. */
+  val Rows = 1
+
+  /** Rows by column. */
+  val Columns = 2
+
+  /** A part of one row that is larger than a batch, with its size before its first part. */
+  val Piece = 3
+
+  def numbersIn(bytes: Array[Byte]): ByteBuffer =
+    ByteBuffer.wrap(bytes).order(ByteOrder.LITTLE_ENDIAN)
+}

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+package org.apache.spark.shuffle.lodestone.plan
+
+import java.nio.ByteOrder
+
+import org.apache.spark.{ShuffleDependency, SparkConf}
+import org.apache.spark.internal.config
+import org.apache.spark.io.{CompressionCodec, LZ4CompressionCodec, ZStdCompressionCodec}
+import org.apache.spark.shuffle.BaseShuffleHandle
+import org.apache.spark.shuffle.sort.{BypassMergeSortShuffleHandle, SerializedShuffleHandle}
+
+/**
+ * The format of all blocks of a shuffle. The driver chooses it, and the handle carries it, so that
+ * writers and readers never differ.
+ *
+ * @param name
+ *   the one that services know
+ */
+private[spark] sealed abstract class BlockFormat(val name: String) extends Serializable
+
+private[spark] object BlockFormat {
+
+  /** That of Spark's own writers and readers. */
+  case object SparkStream extends BlockFormat("spark-stream")
+
+  /** Rows of SQL by column: docs/encoded-rows.md. */
+  case object EncodedRows extends BlockFormat("encoded-rows-1")
+
+  /** Chooses the format of a shuffle that Spark's own writers and readers never touch. */
+  def of(
+      conf: SparkConf,
+      dependency: ShuffleDependency[_, _, _],
+      sparks: BaseShuffleHandle[_, _, _]): BlockFormat =
+    if (isSerialized(sparks) && SqlRows.areOf(dependency.serializer) &&
+      hasOwnCodec(conf) && ByteOrder.nativeOrder == ByteOrder.LITTLE_ENDIAN) EncodedRows
+    else SparkStream
+
+  /** Then Lodestone's writer takes all outputs, also those that stay on executors. */
+  private def isSerialized(sparks: BaseShuffleHandle[_, _, _]): Boolean = sparks match {
+    case _: SerializedShuffleHandle[_, _] | _: BypassMergeSortShuffleHandle[_, _] => true
+    case _ => false
+  }
+
+  /** True if Spark compresses blocks with a codec that Lodestone calls itself, and does no more. */
+  def hasOwnCodec(conf: SparkConf): Boolean =
+    conf.get(config.SHUFFLE_COMPRESS) && !conf.get(config.IO_ENCRYPTION_ENABLED) &&
+      (CompressionCodec.createCodec(conf) match {
+        case _: LZ4CompressionCodec | _: ZStdCompressionCodec => true
+        case _ => false
+      })
+}

@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: Apache-2.0
+package org.apache.spark.shuffle.lodestone.executor.rows.encoded
+
+import java.io.{ByteArrayInputStream, ByteArrayOutputStream}
+import java.nio.ByteBuffer
+
+import scala.util.Random
+
+import org.junit.jupiter.api.Assertions._
+import org.junit.jupiter.api.Test
+
+import org.apache.spark.shuffle.lodestone.executor.rows.BrokenRowsException
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow
+import org.apache.spark.unsafe.Platform
+
+final class EncodedRowsSuite {
+  import EncodedRowsSuite._
+
+  /** Fails with the seed that repeats the failure. */
+  private def seeded(cases: Int)(check: Random => Unit): Unit = {
+    val seed = System.nanoTime()
+    for (number <- 0 until cases) {
+      try check(new Random(seed + number))
+      catch {
+        case cause: Throwable => throw new AssertionError(s"with seed ${seed + number}", cause)
+      }
+    }
+  }
+
+  @Test def `rows of any schema come back byte for byte`(): Unit = seeded(300) { random =>
+    val fields = if (random.nextInt(10) == 0) 64 + random.nextInt(300) else random.nextInt(20)
+    val next = new SqlRowSource(random).table(fields, isCompiled = random.nextInt(30) == 0)
+    val rows = Seq.fill(random.nextInt(if (random.nextInt(5) == 0) 3000 else 100))(next())
+    assertSame(rows, read(write(rows, fields, codec(random)), fields))
+  }
+
+  @Test def `bytes that are no rows of Spark come back as well`(): Unit = seeded(300) { random =>
+    val fields = random.nextInt(12)
+    val next = new SqlRowSource(random).anyBytes(fields)
+    val rows = Seq.fill(random.nextInt(200))(next())
+    assertSame(rows, read(write(rows, fields, codec(random)), fields))
+  }
+
+  @Test def `one writer and one reader handle rows whose form changes all the time`(): Unit =
+    seeded(20) { random =>
+      val fields = 1 + random.nextInt(8)
+      val source = new SqlRowSource(random)
+      val rows = Seq.fill(30) {
+        val next = if (random.nextBoolean()) source.table(fields) else source.anyBytes(fields)
+        Seq.fill(1 + random.nextInt(50))(next())
+      }
+      val writer = new FrameWriter(lz4, fields)
+      val reader = newReader(fields)
+      for (block <- rows) assertSame(block, bytesOf(reader(in(written(writer, block)))))
+      val together = rows.map(written(writer, _)).reduce(_ ++ _)
+      assertSame(rows.flatten, bytesOf(reader(in(together))))
+    }
+
+  @Test def `rows larger than a batch come back, between small ones`(): Unit = seeded(5) { random =>
+    def row(words: Int) = {
+      val bytes = new Array[Byte](8 * words)
+      random.nextBytes(bytes)
+      bytes
+    }
+    val limit = RowBatch.MostBytes / 8
+    val rows = Seq(2, limit - 1, 3, limit, limit + 1, 2, 40 * limit, 5, 3 * limit).map(row)
+    assertSame(rows, read(write(rows, 1, codec(random)), 1))
+  }
+
+  @Test def `a row is valid until the next one is asked for`(): Unit = {
+    val rows = Seq.fill(5000)(Array.fill[Byte](64)(7)) ++ Seq.fill(3000)(Array.fill[Byte](72)(9))
+    val records = newReader(1)(in(write(rows, 1, lz4)))
+    for (row <- rows) {
+      val record = records.next()._2.asInstanceOf[UnsafeRow]
+      records.hasNext
+      assertArrayEquals(row, record.getBytes)
+    }
+    assertThrows(classOf[NoSuchElementException], () => { records.next(); () })
+  }
+
+  @Test def `rows of no field are counted`(): Unit = {
+    val rows = Seq.fill(20000)(Array.emptyByteArray)
+    assertEquals(20000, read(write(rows, 0, lz4), 0).size)
+  }
+
+  @Test def `columns take a half of the bytes, and random bytes not more than rows`(): Unit = {
+    val random = new Random(1)
+    def bytes(next: () => Array[Byte], fields: Int) = {
+      val rows = Seq.fill(20000)(next())
+      write(rows, fields, lz4).length.toDouble / rows.map(_.length + 4).sum
+    }
+    var order = 1000L
+    val lines =
+      bytes(() => { order += random.nextInt(3); longs(0, order, random.nextInt(50), 7) }, 3)
+    assertTrue(lines < 0.12, s"$lines of the bytes")
+    val noise = bytes(() => longs(Seq.fill(12)(random.nextLong()): _*), 11)
+    assertTrue(noise < 1.001, s"$noise of the bytes")
+  }
+
+  @Test def `a damaged bit is an error, and never another row`(): Unit = seeded(200) { random =>
+    val (fields, whole) = someBlock(random)
+    val damaged = whole.clone()
+    val bit = random.nextInt(8 * whole.length)
+    damaged(bit / 8) = (damaged(bit / 8) ^ (1 << bit % 8)).toByte
+    assertThrows(classOf[BrokenRowsException], () => { read(damaged, fields); () })
+  }
+
+  @Test def `a block that is cut off is an error, or ends behind a frame`(): Unit =
+    seeded(100) { random =>
+      val (fields, whole) = someBlock(random)
+      val rows = read(whole, fields)
+      val cut = whole.take(random.nextInt(whole.length))
+      try assertSame(rows.take(read(cut, fields).size), read(cut, fields))
+      catch { case _: BrokenRowsException => () }
+    }
+
+  @Test def `damaged bytes with a right checksum are an error or rows, and nothing else`(): Unit =
+    seeded(3000) { random =>
+      val (fields, whole) = someBlock(random, plain)
+      val body =
+        RowFrames.HeadBytes + random.nextInt(math.min(60, whole.length - RowFrames.HeadBytes))
+      whole(body) =
+        if (random.nextBoolean()) random.nextInt().toByte else (whole(body) ^ 0x80).toByte
+      sign(whole)
+      try read(whole, fields).foreach(_.length)
+      catch { case _: BrokenRowsException => () }
+    }
+
+  @Test def `a block of another version, codec or number of fields is refused by name`(): Unit = {
+    val block = write(Seq(longs(0, 5)), 1, lz4)
+    def message(change: Array[Byte] => Unit, fields: Int = 1): String = {
+      val changed = block.clone()
+      change(changed)
+      sign(changed)
+      assertThrows(classOf[BrokenRowsException], () => { read(changed, fields); () }).getMessage
+    }
+    assertTrue(message(_(2) = 2).contains("this version of the format"))
+    assertTrue(message(_(3) = 0x29).contains("the unknown codec 9"))
+    assertTrue(message(_ => (), fields = 2).contains("rows of 1 fields, where 2 are expected"))
+  }
+
+  @Test def `the bytes of the format are those of its page`(): Unit = {
+    val rows = Seq(1L, 2L, 3L).map(numberAndText(_, "ab"))
+    val block = write(rows, 2, plain)
+    assertEquals(Golden.replace(" ", ""), block.map("%02x".format(_)).mkString)
+  }
+}
+
+object EncodedRowsSuite {
+
+  /** Three rows of two fields: 1 to 3, and the text `ab`. */
+  private val Golden =
+    "4c5201 20 02000000 10000000 10000000 a030ca48" + // head: columns, not compressed
+      "03 00 04" + // three rows, whole, a value and a text
+      "01 01 00 04 6162 00 00" + // a dictionary of one value of two bytes, and codes
+      "00 00" + // no nulls
+      "10 02 02" // from 1 on in steps of 1
+
+  private def lz4 = new FrameCodec.Lz4Codec
+  private def codec(random: Random): FrameCodec =
+    if (random.nextBoolean()) lz4 else new FrameCodec.ZstdCodec(1)
+
+  /** A codec that saves nothing: the bytes are stored as they are. */
+  private val plain: FrameCodec = new FrameCodec {
+    override def id: Int = FrameCodec.Lz4Id
+    override def mostBytes(plain: Int): Int = plain
+    override def compress(from: Array[Byte], length: Int, packed: Array[Byte], at: Int): Int =
+      length
+    override def decompress(
+        packed: Array[Byte],
+        at: Int,
+        length: Int,
+        to: Array[Byte],
+        plainLength: Int): Int = -1
+    override def close(): Unit = ()
+  }
+
+  private val codecs = (id: Int) =>
+    id match {
+      case FrameCodec.Lz4Id => Some(lz4)
+      case FrameCodec.ZstdId => Some(new FrameCodec.ZstdCodec(1))
+      case _ => None
+    }
+
+  private def newReader(fields: Int) = new FrameReader(fields, codecs)
+
+  private def in(bytes: Array[Byte]) = new ByteArrayInputStream(bytes)
+
+  private def write(rows: Seq[Array[Byte]], fields: Int, codec: FrameCodec): Array[Byte] =
+    written(new FrameWriter(codec, fields), rows)
+
+  private def written(writer: FrameWriter, rows: Seq[Array[Byte]]): Array[Byte] = {
+    val out = new ByteArrayOutputStream
+    writer.open(out)
+    for (row <- rows) {
+      val withSize = ByteBuffer.allocate(4 + row.length).putInt(row.length).put(row).array
+      writer.add(withSize, Platform.BYTE_ARRAY_OFFSET.toLong, withSize.length)
+    }
+    writer.close()
+    out.toByteArray
+  }
+
+  private def read(block: Array[Byte], fields: Int): Seq[Array[Byte]] =
+    bytesOf(newReader(fields)(in(block)))
+
+  private def bytesOf(records: Iterator[(Any, Any)]): Seq[Array[Byte]] =
+    records.map { record =>
+      val row = record._2.asInstanceOf[UnsafeRow]
+      java.util.Arrays.copyOf(row.getBytes, row.getSizeInBytes)
+    }.toVector
+
+  private def assertSame(expected: Seq[Array[Byte]], found: Seq[Array[Byte]]): Unit = {
+    assertEquals(expected.size, found.size)
+    for (((one, other), number) <- expected.zip(found).zipWithIndex) {
+      assertArrayEquals(one, other, s"row $number")
+    }
+  }
+
+  private def longs(words: Long*): Array[Byte] = {
+    val bytes = new Array[Byte](8 * words.size)
+    for ((word, i) <- words.zipWithIndex) Platform.putLong(bytes, ByteSink.address(8 * i), word)
+    bytes
+  }
+
+  /** A number and a string of at most eight characters. */
+  private def numberAndText(number: Long, text: String): Array[Byte] = {
+    val row = longs(0, number, 24L << 32 | text.length, 0)
+    System.arraycopy(text.getBytes, 0, row, 24, text.length)
+    row
+  }
+
+  private def someBlock(random: Random, codec: FrameCodec = lz4): (Int, Array[Byte]) = {
+    val fields = 1 + random.nextInt(8)
+    val next = new SqlRowSource(random).table(fields)
+    (fields, write(Seq.fill(1 + random.nextInt(200))(next()), fields, codec))
+  }
+
+  /** Makes the checksum of the first frame right. */
+  private def sign(block: Array[Byte]): Unit = {
+    import RowFrames._
+    val head = numbersIn(block)
+    val packed = math.min(head.getInt(PackedBytesAt), block.length - HeadBytes)
+    val crc = new java.util.zip.CRC32C
+    crc.update(block, 0, ChecksumAt)
+    crc.update(block, HeadBytes, packed)
+    head.putInt(ChecksumAt, crc.getValue.toInt)
+    ()
+  }
+}
