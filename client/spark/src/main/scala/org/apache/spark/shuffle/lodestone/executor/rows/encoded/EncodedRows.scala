@@ -17,16 +17,16 @@ private[executor] object EncodedRows {
   /** Writes the blocks of a map task, one after another. */
   final class Writer(conf: SparkConf, serializer: SerializerInstance) {
     private val codec = codecOf(conf)
-    private val frames = new FrameWriter(codec, SqlRows.numFields(serializer))
+    private val groups = new RowGroupWriter(codec, SqlRows.numFields(serializer))
 
     /** Begins a block. Drops what a failed block left behind. */
-    def open(out: OutputStream): Unit = frames.open(out)
+    def open(out: OutputStream): Unit = groups.open(out)
 
     /** Adds rows that lie one after another in memory, as the serializer wrote them. */
-    def add(base: AnyRef, offset: Long, length: Int): Unit = frames.add(base, offset, length)
+    def add(base: AnyRef, offset: Long, length: Int): Unit = groups.add(base, offset, length)
 
     /** Ends the block. */
-    def close(): Unit = frames.close()
+    def close(): Unit = groups.close()
 
     /** Gives memory of the codec back. The writer writes nothing after that. */
     def free(): Unit = codec.close()
@@ -35,10 +35,10 @@ private[executor] object EncodedRows {
   /** Reads the blocks of a reduce task, one after another. */
   final class Reader(conf: SparkConf, serializer: SerializerInstance)
       extends (InputStream => Iterator[(Any, Any)]) {
-    private val codecs = mutable.Map.empty[Int, FrameCodec]
-    private val frames = new FrameReader(SqlRows.numFields(serializer), codec)
+    private val codecs = mutable.Map.empty[Int, RowGroupCodec]
+    private val groups = new RowGroupReader(SqlRows.numFields(serializer), codec)
 
-    override def apply(in: InputStream): Iterator[(Any, Any)] = frames(in)
+    override def apply(in: InputStream): Iterator[(Any, Any)] = groups(in)
 
     /** Gives memory of codecs back. */
     def free(): Unit = {
@@ -46,10 +46,10 @@ private[executor] object EncodedRows {
       codecs.clear()
     }
 
-    private def codec(id: Int): Option[FrameCodec] = codecs.get(id).orElse {
+    private def codec(id: Int): Option[RowGroupCodec] = codecs.get(id).orElse {
       val made = id match {
-        case FrameCodec.Lz4Id => Some(new FrameCodec.Lz4Codec)
-        case FrameCodec.ZstdId => Some(new FrameCodec.ZstdCodec(levelOf(conf)))
+        case RowGroupCodec.Lz4Id => Some(new RowGroupCodec.Lz4Codec)
+        case RowGroupCodec.ZstdId => Some(new RowGroupCodec.ZstdCodec(levelOf(conf)))
         case _ => None
       }
       made.foreach(codecs.put(id, _))
@@ -57,10 +57,10 @@ private[executor] object EncodedRows {
     }
   }
 
-  private def codecOf(conf: SparkConf): FrameCodec =
+  private def codecOf(conf: SparkConf): RowGroupCodec =
     CompressionCodec.createCodec(conf) match {
-      case _: LZ4CompressionCodec => new FrameCodec.Lz4Codec
-      case _ => new FrameCodec.ZstdCodec(levelOf(conf))
+      case _: LZ4CompressionCodec => new RowGroupCodec.Lz4Codec
+      case _ => new RowGroupCodec.ZstdCodec(levelOf(conf))
     }
 
   private def levelOf(conf: SparkConf): Int = conf.get(config.IO_COMPRESSION_ZSTD_LEVEL)

@@ -25,12 +25,12 @@ private[encoded] final class RowShape(val numFields: Int) {
   def forget(): Unit = java.util.Arrays.fill(kindOf, Value)
 
   /** Looks at the first rows. Their order may not hold for others, which an encoder finds out. */
-  def guess(batch: RowBatch, rows: Int): Unit = {
+  def guess(group: RowGroup, rows: Int): Unit = {
     java.util.Arrays.fill(kindOf, Unknown)
     var row = 0
     var isKnown = true
     while (isKnown && row < rows) {
-      isKnown = follow(batch, row)
+      isKnown = follow(group, row)
       row += 1
     }
     if (isKnown) {
@@ -45,30 +45,30 @@ private[encoded] final class RowShape(val numFields: Int) {
   }
 
   /** Returns false if a row contradicts itself or the rows before. */
-  private def follow(batch: RowBatch, row: Int): Boolean = {
-    val bytes = batch.bytes
-    val start = ByteSink.address(batch.starts(row))
-    val end = batch.sizes(row)
+  private def follow(group: RowGroup, row: Int): Boolean = {
+    val bytes = group.bytes
+    val start = ByteSink.address(group.starts(row))
+    val end = group.sizes(row)
     var cursor = fixedBytes
     // The last field with bytes that may have 16 of them, whatever its size is.
-    var shortField = -1
+    var lastShort = -1
     var field = 0
     while (field < numFields) {
       val word = Platform.getLong(bytes, start + 8L * (nullWords + field))
       val isNull = isNullAt(bytes, start, field)
       val (place, size) = ((word >>> 32).toInt, word.toInt)
-      val isLater = shortField >= 0 && place > cursor && place == slotEnd(batch, row, shortField)
+      val isLater = lastShort >= 0 && place > cursor && place == fixedEnd(group, row, lastShort)
       val isPlace = (place == cursor || isLater) && size >= 0 && size <= end - place &&
         (!isNull || size == 0 || size == 16)
       if (isPlace && kindOf(field) != Value) {
         if (isLater) {
-          kindOf(shortField) = Slot16
+          kindOf(lastShort) = Fixed16
           cursor = place
         }
-        if (isNull) kindOf(field) = Slot16
+        if (isNull) kindOf(field) = Fixed16
         else if (kindOf(field) == Unknown) kindOf(field) = Bytes
-        val takes = if (kindOf(field) == Slot16) 16 else padded(size)
-        shortField = if (kindOf(field) == Bytes && size <= 8) field else -1
+        val takes = if (kindOf(field) == Fixed16) 16 else padded(size)
+        lastShort = if (kindOf(field) == Bytes && size <= 8) field else -1
         cursor += takes
       } else if (!isNull) {
         if (kindOf(field) == Unknown) kindOf(field) = Value
@@ -76,16 +76,16 @@ private[encoded] final class RowShape(val numFields: Int) {
       }
       field += 1
     }
-    if (cursor != end && shortField >= 0 && slotEnd(batch, row, shortField) == end) {
-      kindOf(shortField) = Slot16
+    if (cursor != end && lastShort >= 0 && fixedEnd(group, row, lastShort) == end) {
+      kindOf(lastShort) = Fixed16
       cursor = end
     }
     cursor == end
   }
 
-  private def slotEnd(batch: RowBatch, row: Int, field: Int): Int = {
-    val start = ByteSink.address(batch.starts(row))
-    (Platform.getLong(batch.bytes, start + 8L * (nullWords + field)) >>> 32).toInt + 16
+  private def fixedEnd(group: RowGroup, row: Int, field: Int): Int = {
+    val start = ByteSink.address(group.starts(row))
+    (Platform.getLong(group.bytes, start + 8L * (nullWords + field)) >>> 32).toInt + 16
   }
 }
 
@@ -98,7 +98,7 @@ private[encoded] object RowShape {
   val Bytes: Byte = 1
 
   /** Always 16 bytes, also for null: decimals of more than 18 digits, and intervals. */
-  val Slot16: Byte = 2
+  val Fixed16: Byte = 2
   private val Unknown: Byte = 3
 
   def padded(size: Int): Int = (size + 7) & ~7

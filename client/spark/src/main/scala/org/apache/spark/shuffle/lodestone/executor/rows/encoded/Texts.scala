@@ -17,20 +17,20 @@ private[encoded] object Texts {
   private val DistinctShare = 4
   private val MostDistinct = 4096
 
-  /** After a column had too many distinct values, the next batches are not looked at. */
-  private val BatchesWithout = 7
+  /** After a column had too many distinct values, the next row groups are not looked at. */
+  private val GroupsWithout = 7
 
   final class Encoder(words: Words.Encoder) {
     private[this] val table = new Array[Int](2 * MostDistinct)
     private[this] val firstRow = new Array[Int](MostDistinct)
-    private[this] val codes = new Array[Long](RowBatch.MostRows)
+    private[this] val codes = new Array[Long](RowGroup.MostRows)
     private[this] val entrySizes = new Array[Long](MostDistinct)
 
     /**
      * Encodes `count` values of these sizes, which begin at these places of `bytes`.
      *
      * @param without
-     *   batches that are encoded without a dictionary
+     *   row groups that are encoded without a dictionary
      * @return
      *   the new number of these
      */
@@ -56,7 +56,7 @@ private[encoded] object Texts {
           append(bytes, places(row), sizes(row).toInt, to)
           row += 1
         }
-        if (without > 0) without - 1 else BatchesWithout
+        if (without > 0) without - 1 else GroupsWithout
       }
     }
 

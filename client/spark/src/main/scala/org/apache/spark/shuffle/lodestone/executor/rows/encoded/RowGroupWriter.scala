@@ -7,14 +7,14 @@ import java.util.zip.CRC32C
 import org.apache.spark.shuffle.lodestone.plan.SqlRows
 import org.apache.spark.unsafe.Platform
 
-/** Writes rows in frames. It has the memory of one batch, whatever the number of partitions is. */
-private[encoded] final class FrameWriter(codec: FrameCodec, numFields: Int) {
-  import FrameWriter._
-  import RowFrames._
+/** Writes rows in groups. It has memory for one of them, whatever the number of partitions is. */
+private[encoded] final class RowGroupWriter(codec: RowGroupCodec, numFields: Int) {
+  import RowGroupWriter._
+  import RowGroupHead._
 
-  private[this] val batch = new RowBatch
-  private[this] val encoder = new BatchEncoder
-  private[this] val columns = new ByteSink(RowBatch.MostBytes)
+  private[this] val group = new RowGroup
+  private[this] val encoder = new RowGroupEncoder
+  private[this] val columns = new ByteSink(RowGroup.MostBytes)
   private[this] val checksum = new CRC32C
   private[this] var packed = new Packed(codec)
   private[this] var otherPacked = new Packed(codec)
@@ -24,7 +24,7 @@ private[encoded] final class FrameWriter(codec: FrameCodec, numFields: Int) {
 
   /** Begins a block. Drops what a failed block left behind. */
   def open(out: OutputStream): Unit = {
-    batch.clear()
+    group.clear()
     this.out = out
   }
 
@@ -33,8 +33,8 @@ private[encoded] final class FrameWriter(codec: FrameCodec, numFields: Int) {
     var done = 0
     while (done < length) {
       val size = Integer.reverseBytes(Platform.getInt(base, offset + done))
-      if (!batch.hasRoom(size)) flush()
-      if (batch.hasRoom(size)) batch.add(base, offset + done, size)
+      if (!group.hasRoom(size)) flush()
+      if (group.hasRoom(size)) group.add(base, offset + done, size)
       else pieces(base, offset + done, SqlRows.HeadBytes + size)
       done += SqlRows.HeadBytes + size
     }
@@ -43,25 +43,25 @@ private[encoded] final class FrameWriter(codec: FrameCodec, numFields: Int) {
   /** Ends the block. */
   def close(): Unit = flush()
 
-  private def flush(): Unit = if (batch.count > 0) {
+  private def flush(): Unit = if (group.count > 0) {
     val isEncoded = (preferred == Columns || untilCompared == 0) &&
-      encoder.encode(batch, numFields, columns) && columns.size <= batch.size
+      encoder.encode(group, numFields, columns) && columns.size <= group.size
     if (!isEncoded) {
-      packed.take(Rows, batch.bytes, batch.size)
+      packed.take(Rows, group.bytes, group.size)
     } else {
       packed.take(Columns, columns.bytes, columns.size)
-      if (untilCompared == 0 && columns.size > batch.size / SurelyLess) compare()
+      if (untilCompared == 0 && columns.size > group.size / SurelyLess) compare()
     }
     if (untilCompared > 0) untilCompared -= 1
     write()
-    batch.clear()
+    group.clear()
   }
 
   /** Rows are compressed too, to see which are fewer bytes. The outcome serves for a while. */
   private def compare(): Unit = {
-    otherPacked.take(Rows, batch.bytes, batch.size)
+    otherPacked.take(Rows, group.bytes, group.size)
     preferred = if (otherPacked.size < packed.size) Rows else Columns
-    untilCompared = BatchesBetween
+    untilCompared = GroupsBetween
     if (preferred == Rows) {
       val rows = otherPacked
       otherPacked = packed
@@ -70,7 +70,7 @@ private[encoded] final class FrameWriter(codec: FrameCodec, numFields: Int) {
   }
 
   private def pieces(base: AnyRef, offset: Long, length: Int): Unit = {
-    val piece = batch.bytes
+    val piece = group.bytes
     var done = 0
     while (done < length) {
       val some = math.min(length - done, piece.length)
@@ -82,20 +82,20 @@ private[encoded] final class FrameWriter(codec: FrameCodec, numFields: Int) {
   }
 
   private def write(): Unit = {
-    val frame = packed.finish(numFields, checksum)
-    out.write(frame, 0, HeadBytes + packed.size)
+    val group = packed.finish(numFields, checksum)
+    out.write(group, 0, HeadBytes + packed.size)
   }
 }
 
-private[encoded] object FrameWriter {
-  import RowFrames._
+private[encoded] object RowGroupWriter {
+  import RowGroupHead._
 
   /** Columns of less than a half of the rows' bytes are smaller also when they are compressed. */
   private val SurelyLess = 2
-  private val BatchesBetween = 16
+  private val GroupsBetween = 16
 
-  /** The compressed bytes of a frame, behind its head. */
-  private final class Packed(codec: FrameCodec) {
+  /** The compressed bytes of a row group, behind its head. */
+  private final class Packed(codec: RowGroupCodec) {
     private[this] var bytes = new Array[Byte](HeadBytes)
     private[this] var head = numbersIn(bytes)
     private[this] var filled = 0
@@ -113,7 +113,7 @@ private[encoded] object FrameWriter {
       if (filled >= length) {
         System.arraycopy(plain, 0, bytes, HeadBytes, length)
         filled = length
-        id = FrameCodec.NoneId
+        id = RowGroupCodec.NoneId
       }
       head.putInt(0, Magic).put(TokenAt, (kind << 4 | id).toByte)
       head.putInt(PlainBytesAt, length).putInt(PackedBytesAt, filled)

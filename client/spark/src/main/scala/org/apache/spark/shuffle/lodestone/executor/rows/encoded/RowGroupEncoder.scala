@@ -4,41 +4,41 @@ package org.apache.spark.shuffle.lodestone.executor.rows.encoded
 import org.apache.spark.unsafe.Platform
 
 /**
- * Encodes batches of rows column by column. What one batch shows of its rows serves for the next
+ * Encodes row groups column by column. What is found out about the rows of one serves for the next
  * one too.
  */
-private[encoded] final class BatchEncoder {
+private[encoded] final class RowGroupEncoder {
   private[this] val words = new Words.Encoder
   private[this] val texts = new Texts.Encoder(words)
-  private[this] val cells = new Array[Long](RowBatch.MostRows)
-  private[this] val places = new Array[Int](RowBatch.MostRows)
+  private[this] val cells = new Array[Long](RowGroup.MostRows)
+  private[this] val places = new Array[Int](RowGroup.MostRows)
 
   /** Where the bytes of the next field of a row are expected. */
-  private[this] val cursors = new Array[Int](RowBatch.MostRows)
+  private[this] val cursors = new Array[Int](RowGroup.MostRows)
   private[this] var shape = new RowShape(0)
   private[this] var withoutDictionary = Array.emptyIntArray
 
   /** Returns false if these are not rows of so many fields. */
-  def encode(batch: RowBatch, numFields: Int, to: ByteSink): Boolean = {
+  def encode(group: RowGroup, numFields: Int, to: ByteSink): Boolean = {
     if (shape.numFields != numFields || withoutDictionary.length != numFields) {
       shape = new RowShape(numFields)
-      shape.guess(batch, math.min(batch.count, BatchEncoder.FirstRows))
+      shape.guess(group, math.min(group.count, RowGroupEncoder.FirstRows))
       withoutDictionary = new Array[Int](numFields)
     }
-    areRows(batch) && (tryEncode(batch, to, isWhole = true) || {
-      shape.guess(batch, batch.count)
-      tryEncode(batch, to, isWhole = true)
+    areRows(group) && (tryEncode(group, to, isWhole = true) || {
+      shape.guess(group, group.count)
+      tryEncode(group, to, isWhole = true)
     } || {
       shape.forget()
-      tryEncode(batch, to, isWhole = false)
+      tryEncode(group, to, isWhole = false)
     })
   }
 
-  private def areRows(batch: RowBatch): Boolean = {
+  private def areRows(group: RowGroup): Boolean = {
     var row = 0
-    while (row < batch.count && batch.sizes(row) >= shape.fixedBytes && batch.sizes(row) % 8 == 0)
+    while (row < group.count && group.sizes(row) >= shape.fixedBytes && group.sizes(row) % 8 == 0)
       row += 1
-    row == batch.count
+    row == group.count
   }
 
   /**
@@ -47,14 +47,14 @@ private[encoded] final class BatchEncoder {
    * @return
    *   false if they do not
    */
-  private def tryEncode(batch: RowBatch, to: ByteSink, isWhole: Boolean): Boolean = {
+  private def tryEncode(group: RowGroup, to: ByteSink, isWhole: Boolean): Boolean = {
     to.clear()
-    to.varint(batch.count.toLong)
-    to.byte(if (isWhole) BatchEncoder.Whole else BatchEncoder.WithRest)
+    to.varint(group.count.toLong)
+    to.byte(if (isWhole) RowGroupEncoder.Whole else RowGroupEncoder.WithRest)
     kinds(to)
-    java.util.Arrays.fill(cursors, 0, batch.count, shape.fixedBytes)
-    val isEncoded = if (isWhole) bytes(batch, to) && areAtEnd(batch) else rest(batch, to)
-    if (isEncoded) values(batch, to)
+    java.util.Arrays.fill(cursors, 0, group.count, shape.fixedBytes)
+    val isEncoded = if (isWhole) bytes(group, to) && areAtEnd(group) else rest(group, to)
+    if (isEncoded) values(group, to)
     isEncoded
   }
 
@@ -74,17 +74,17 @@ private[encoded] final class BatchEncoder {
   }
 
   /** The bits of null fields, then the fields that are values. */
-  private def values(batch: RowBatch, to: ByteSink): Unit = {
+  private def values(group: RowGroup, to: ByteSink): Unit = {
     var word = 0
     while (word < shape.nullWords + shape.numFields) {
       val isValue = word < shape.nullWords || shape.kind(word - shape.nullWords) == RowShape.Value
-      if (isValue) column(batch, word, to)
+      if (isValue) column(group, word, to)
       word += 1
     }
   }
 
-  private def column(batch: RowBatch, word: Int, to: ByteSink): Unit = {
-    val (bytes, starts, count, into) = (batch.bytes, batch.starts, batch.count, cells)
+  private def column(group: RowGroup, word: Int, to: ByteSink): Unit = {
+    val (bytes, starts, count, into) = (group.bytes, group.starts, group.count, cells)
     val offset = ByteSink.address(8 * word)
     var row = 0
     while (row < count) {
@@ -94,16 +94,16 @@ private[encoded] final class BatchEncoder {
     words.encode(into, count, to)
   }
 
-  private def bytes(batch: RowBatch, to: ByteSink): Boolean = {
+  private def bytes(group: RowGroup, to: ByteSink): Boolean = {
     var field = 0
     while (field < shape.numFields) {
       if (shape.kind(field) != RowShape.Value) {
-        if (!findBytes(batch, field)) return false
+        if (!findBytes(group, field)) return false
         withoutDictionary(field) = texts.encode(
-          batch.bytes,
+          group.bytes,
           places,
           cells,
-          batch.count,
+          group.count,
           withoutDictionary(field),
           to)
       }
@@ -113,25 +113,25 @@ private[encoded] final class BatchEncoder {
   }
 
   /** Finds the places and sizes of a field's bytes. Returns false if they are not in order. */
-  private def findBytes(batch: RowBatch, field: Int): Boolean = {
-    val bytes = batch.bytes
-    val isSlot = shape.kind(field) == RowShape.Slot16
+  private def findBytes(group: RowGroup, field: Int): Boolean = {
+    val bytes = group.bytes
+    val isFixed = shape.kind(field) == RowShape.Fixed16
     var row = 0
-    while (row < batch.count) {
-      val start = ByteSink.address(batch.starts(row))
+    while (row < group.count) {
+      val start = ByteSink.address(group.starts(row))
       val word = Platform.getLong(bytes, start + 8L * (shape.nullWords + field))
       val cursor = cursors(row)
       val size = word.toInt
-      places(row) = batch.starts(row) + cursor
+      places(row) = group.starts(row) + cursor
       cells(row) = size.toLong
-      if (!isSlot && word == 0 && RowShape.isNullAt(bytes, start, field)) {
-        places(row) = batch.starts(row)
+      if (!isFixed && word == 0 && RowShape.isNullAt(bytes, start, field)) {
+        places(row) = group.starts(row)
       } else {
-        val takes = if (isSlot) 16 else RowShape.padded(size)
+        val takes = if (isFixed) 16 else RowShape.padded(size)
         val isHere = (word >>> 32).toInt == cursor && size >= 0 && size <= takes &&
-          takes <= batch.sizes(row) - cursor
+          takes <= group.sizes(row) - cursor
         if (!isHere || !isFilledUp(bytes, start + cursor, size, takes)) return false
-        if (!isSlot && RowShape.isNullAt(bytes, start, field)) return false
+        if (!isFixed && RowShape.isNullAt(bytes, start, field)) return false
         cursors(row) = cursor + takes
       }
       row += 1
@@ -154,26 +154,26 @@ private[encoded] final class BatchEncoder {
     left == 0
   }
 
-  private def areAtEnd(batch: RowBatch): Boolean = {
+  private def areAtEnd(group: RowGroup): Boolean = {
     var row = 0
-    while (row < batch.count && cursors(row) == batch.sizes(row)) row += 1
-    row == batch.count
+    while (row < group.count && cursors(row) == group.sizes(row)) row += 1
+    row == group.count
   }
 
   /** All that follows the words, as bytes. */
-  private def rest(batch: RowBatch, to: ByteSink): Boolean = {
+  private def rest(group: RowGroup, to: ByteSink): Boolean = {
     var row = 0
-    while (row < batch.count) {
-      cells(row) = batch.sizes(row).toLong - shape.fixedBytes
-      places(row) = batch.starts(row) + shape.fixedBytes
+    while (row < group.count) {
+      cells(row) = group.sizes(row).toLong - shape.fixedBytes
+      places(row) = group.starts(row) + shape.fixedBytes
       row += 1
     }
-    texts.encode(batch.bytes, places, cells, batch.count, 1, to)
+    texts.encode(group.bytes, places, cells, group.count, 1, to)
     true
   }
 }
 
-private[encoded] object BatchEncoder {
+private[encoded] object RowGroupEncoder {
 
   /** Fields refer to all bytes behind the words of a row. */
   val Whole = 0

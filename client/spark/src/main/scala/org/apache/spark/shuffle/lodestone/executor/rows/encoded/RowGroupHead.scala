@@ -4,10 +4,10 @@ package org.apache.spark.shuffle.lodestone.executor.rows.encoded
 import java.nio.{ByteBuffer, ByteOrder}
 
 /**
- * Rows in frames: a head, then compressed bytes. A block of a shuffle is a sequence of frames, and
- * so are several blocks one behind the other.
+ * The head of a row group, before its compressed bytes. A block is a sequence of row groups, and so
+ * are several blocks one behind the other.
  */
-private[encoded] object RowFrames {
+private[encoded] object RowGroupHead {
   val HeadBytes = 20
 
   /** `LR` and the version of the format. */
@@ -29,7 +29,7 @@ private[encoded] object RowFrames {
   /** Rows by column. */
   val Columns = 2
 
-  /** A part of one row that is larger than a batch, with its size before its first part. */
+  /** A part of one row that is larger than a row group, with its size before its first part. */
   val Piece = 3
 
   def numbersIn(bytes: Array[Byte]): ByteBuffer =

@@ -6,8 +6,8 @@ import net.jpountz.lz4.LZ4Exception
 
 import org.apache.spark.shuffle.lodestone.executor.rows.Lz4Blocks.Lz4
 
-/** Compresses the bytes of a frame as a whole. */
-private[encoded] trait FrameCodec extends AutoCloseable {
+/** Compresses the bytes of a row group as a whole. */
+private[encoded] trait RowGroupCodec extends AutoCloseable {
   def id: Int
   def mostBytes(plain: Int): Int
 
@@ -23,12 +23,12 @@ private[encoded] trait FrameCodec extends AutoCloseable {
       plainLength: Int): Int
 }
 
-private[encoded] object FrameCodec {
+private[encoded] object RowGroupCodec {
   val NoneId = 0
   val Lz4Id = 1
   val ZstdId = 2
 
-  final class Lz4Codec extends FrameCodec {
+  final class Lz4Codec extends RowGroupCodec {
     private[this] val compressor = Lz4.fastCompressor()
     private[this] val decompressor = Lz4.safeDecompressor()
 
@@ -51,7 +51,7 @@ private[encoded] object FrameCodec {
     override def close(): Unit = ()
   }
 
-  final class ZstdCodec(level: Int) extends FrameCodec {
+  final class ZstdCodec(level: Int) extends RowGroupCodec {
     private[this] val compressor = new ZstdCompressCtx().setLevel(level)
     private[this] val decompressor = new ZstdDecompressCtx()
 

@@ -7,17 +7,17 @@ import scala.collection.mutable.ArrayBuffer
 
 import org.apache.spark.unsafe.Platform
 
-/** Makes rows of encoded batches: each has the bytes that it had before. */
-private[encoded] final class BatchDecoder {
-  import BatchDecoder.Form
+/** Makes the rows of a row group again: each has the bytes that it had before. */
+private[encoded] final class RowGroupDecoder {
+  import RowGroupDecoder.Form
 
-  private[this] val cells = new Array[Long](RowBatch.MostRows)
-  private[this] val startOfRow = new Array[Int](RowBatch.MostRows + 1)
+  private[this] val cells = new Array[Long](RowGroup.MostRows)
+  private[this] val startOfRow = new Array[Int](RowGroup.MostRows + 1)
 
   /** Where the bytes of the next field of a row begin. */
-  private[this] val cursors = new Array[Int](RowBatch.MostRows)
+  private[this] val cursors = new Array[Int](RowGroup.MostRows)
   private[this] val texts = ArrayBuffer.empty[Texts.Decoded]
-  private[this] val rows = new Array[Byte](RowBatch.MostBytes)
+  private[this] val rows = new Array[Byte](RowGroup.MostBytes)
   private[this] var form = new Form(0)
   private[this] var rowCount = 0
 
@@ -29,7 +29,7 @@ private[encoded] final class BatchDecoder {
 
   def decode(from: ByteSource, numFields: Int): Unit = {
     if (form.numFields != numFields) form = new Form(numFields)
-    rowCount = from.count("rows", RowBatch.MostRows)
+    rowCount = from.count("rows", RowGroup.MostRows)
     form.read(from)
     if (rowCount * form.fixedBytes > rows.length) from.fail(s"$rowCount rows of $numFields fields")
     Arrays.fill(cursors, 0, rowCount, form.fixedBytes.toInt)
@@ -45,7 +45,7 @@ private[encoded] final class BatchDecoder {
       if (form.kinds(word - form.nullWords) == RowShape.Value) readWords(from, word)
       word += 1
     }
-    if (from.left > 0) from.fail(s"${from.left} bytes are left behind a batch")
+    if (from.left > 0) from.fail(s"${from.left} bytes are left behind a row group")
   }
 
   /** Reads the places and sizes of all bytes, which give the sizes of rows. */
@@ -62,7 +62,7 @@ private[encoded] final class BatchDecoder {
 
   private def addSizes(from: ByteSource, sizes: Array[Int], kind: Int): Unit = {
     val most = kind match {
-      case RowShape.Slot16 => 16
+      case RowShape.Fixed16 => 16
       case _ => rows.length
     }
     var row = 0
@@ -70,8 +70,8 @@ private[encoded] final class BatchDecoder {
       val size = sizes(row)
       if (size > most) from.fail(s"a field of $size bytes, and at most $most are possible")
       if (kind == Form.Rest && size % 8 != 0) from.fail(s"a row with a rest of $size bytes")
-      cursors(row) += (if (kind == RowShape.Slot16) 16 else RowShape.padded(size))
-      if (cursors(row) > rows.length) from.fail(s"a row of ${cursors(row)} bytes in a batch")
+      cursors(row) += (if (kind == RowShape.Fixed16) 16 else RowShape.padded(size))
+      if (cursors(row) > rows.length) from.fail(s"a row of ${cursors(row)} bytes in a row group")
       row += 1
     }
   }
@@ -82,7 +82,7 @@ private[encoded] final class BatchDecoder {
     while (row < rowCount) {
       startOfRow(row) = at
       at += cursors(row)
-      if (at > rows.length) from.fail(s"a batch of more than ${rows.length} bytes")
+      if (at > rows.length) from.fail(s"a row group of more than ${rows.length} bytes")
       row += 1
     }
     startOfRow(rowCount) = at
@@ -104,13 +104,13 @@ private[encoded] final class BatchDecoder {
     var column = 0
     while (column < form.texts) {
       val kind = form.kindOfText(column)
-      if (kind == RowShape.Slot16) clearSlots()
+      if (kind == RowShape.Fixed16) clearFixed()
       fillText(encoded, texts(column), form.fieldOfText(column), kind)
       column += 1
     }
   }
 
-  private def clearSlots(): Unit = {
+  private def clearFixed(): Unit = {
     var row = 0
     while (row < rowCount) {
       val target = ByteSink.address(startOfRow(row) + cursors(row))
@@ -136,16 +136,16 @@ private[encoded] final class BatchDecoder {
         val isNull = kind == RowShape.Bytes && RowShape.isNullAt(rows, start, field)
         val place = if (isNull) 0L else cursor.toLong << 32 | size
         Platform.putLong(rows, start + word, place)
-        cursors(row) = cursor + (if (kind == RowShape.Slot16) 16 else RowShape.padded(size))
+        cursors(row) = cursor + (if (kind == RowShape.Fixed16) 16 else RowShape.padded(size))
       }
       row += 1
     }
   }
 }
 
-private[encoded] object BatchDecoder {
+private[encoded] object RowGroupDecoder {
 
-  /** What a batch says of its rows, before their columns. */
+  /** What a row group says of its rows, before their columns. */
   private final class Form(val numFields: Int) {
     val nullWords: Int = (numFields + 63) / 64
     val fixedBytes: Long = 8L * (nullWords.toLong + numFields)
@@ -165,7 +165,7 @@ private[encoded] object BatchDecoder {
 
     def read(from: ByteSource): Unit = {
       val form = from.byte()
-      if (form > BatchEncoder.WithRest) from.fail(s"a batch of the unknown form $form")
+      if (form > RowGroupEncoder.WithRest) from.fail(s"a row group of the unknown form $form")
       textCount = 0
       var four = 0
       var field = 0
@@ -173,12 +173,12 @@ private[encoded] object BatchDecoder {
         if ((field & 3) == 0) four = from.byte()
         val kind = four & 3
         four >>= 2
-        if (kind > RowShape.Slot16) from.fail(s"a field of the unknown kind $kind")
+        if (kind > RowShape.Fixed16) from.fail(s"a field of the unknown kind $kind")
         kinds(field) = kind.toByte
         if (kind != RowShape.Value) addText(field)
         field += 1
       }
-      if (form == BatchEncoder.WithRest) {
+      if (form == RowGroupEncoder.WithRest) {
         if (texts > 0) from.fail("fields and a rest refer to the same bytes")
         addText(numFields)
       }

@@ -9,43 +9,43 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.unsafe.Platform
 
 /**
- * Reads the rows of one stream of frames after another. As with Spark's own reader, a row is valid
- * until the next one is asked for: all rows are the same object.
+ * Reads the rows of one stream after another. As with Spark's own reader, a row is valid until the
+ * next one is asked for: all rows are the same object.
  */
-private[encoded] final class FrameReader(numFields: Int, codecs: Int => Option[FrameCodec])
+private[encoded] final class RowGroupReader(numFields: Int, codecs: Int => Option[RowGroupCodec])
     extends (InputStream => Iterator[(Any, Any)]) {
-  import FrameReader._
-  import RowFrames._
+  import RowGroupReader._
+  import RowGroupHead._
 
-  private[this] val frame = new FrameInput(numFields, codecs)
-  private[this] val decoder = new BatchDecoder
+  private[this] val group = new RowGroupInput(numFields, codecs)
+  private[this] val decoder = new RowGroupDecoder
   private[this] val source = new ByteSource
 
-  /** A row that is larger than a batch. */
+  /** A row that is larger than a row group. */
   private[this] var largeRow = Array.emptyByteArray
   private[this] val row = new UnsafeRow(numFields)
   private[this] val record: (Any, Any) = (0, row)
 
   /** The caller must have read the last stream to its end. */
-  override def apply(in: InputStream): Iterator[(Any, Any)] = new Frames(in)
+  override def apply(in: InputStream): Iterator[(Any, Any)] = new RowsOf(in)
 
-  private final class Frames(in: InputStream) extends Iterator[(Any, Any)] {
+  private final class RowsOf(in: InputStream) extends Iterator[(Any, Any)] {
 
-    /** The next row of the frame: its number in columns, its place in rows. */
+    /** The next row of the group: its number in columns, its place in rows. */
     private[this] var at = 0
     private[this] var end = 0
-    private[this] var hasFrame = false
+    private[this] var hasGroup = false
     prepare()
 
-    override def hasNext: Boolean = at < end || hasFrame
+    override def hasNext: Boolean = at < end || hasGroup
 
     override def next(): (Any, Any) = {
       if (at == end) load()
-      if (frame.kind == Columns) {
+      if (group.kind == Columns) {
         val start = decoder.starts(at)
         point(decoder.bytes, start, decoder.starts(at + 1) - start)
         at += 1
-      } else if (frame.kind == Rows) {
+      } else if (group.kind == RowGroupHead.Rows) {
         at += SqlRows.HeadBytes + pointToRow()
       } else {
         point(largeRow, 0, end)
@@ -55,10 +55,10 @@ private[encoded] final class FrameReader(numFields: Int, codecs: Int => Option[F
       record
     }
 
-    /** Reads the head of the next frame. The last row stays as it is. */
+    /** Reads the head of the next group. The last row stays as it is. */
     private def prepare(): Unit = {
-      hasFrame = frame.readHead(in)
-      if (!hasFrame) {
+      hasGroup = group.readHead(in)
+      if (!hasGroup) {
         in.close()
         // The last row keeps its array until the next one is asked for.
         if (largeRow.length > KeptBytes) largeRow = Array.emptyByteArray
@@ -66,54 +66,54 @@ private[encoded] final class FrameReader(numFields: Int, codecs: Int => Option[F
     }
 
     private def load(): Unit = {
-      if (!hasFrame) throw new NoSuchElementException("the stream has no more rows")
-      frame.readBody(in)
+      if (!hasGroup) throw new NoSuchElementException("the stream has no more rows")
+      group.readBody(in)
       at = 0
-      frame.kind match {
+      group.kind match {
         case Columns =>
-          source.open(frame.plain, 0, frame.plainBytes)
+          source.open(group.plain, 0, group.plainBytes)
           decoder.decode(source, numFields)
           end = decoder.count
-        case Rows => end = frame.plainBytes
+        case RowGroupHead.Rows => end = group.plainBytes
         case _ => end = loadLargeRow()
       }
-      if (end == 0) fail("a frame without rows")
+      if (end == 0) fail("a row group without rows")
     }
 
     private def pointToRow(): Int = {
       val left = end - at - SqlRows.HeadBytes
-      if (left < 0) fail("a frame ends in the size of a row")
-      val size = Integer.reverseBytes(Platform.getInt(frame.plain, ByteSink.address(at)))
+      if (left < 0) fail("a row group ends in the size of a row")
+      val size = Integer.reverseBytes(Platform.getInt(group.plain, ByteSink.address(at)))
       if (size < 0 || size % 8 != 0 || size > left)
         fail(s"a row of $size bytes where $left are left")
-      point(frame.plain, at + SqlRows.HeadBytes, size)
+      point(group.plain, at + SqlRows.HeadBytes, size)
       size
     }
 
     /** Puts a row together. Memory is taken as its bytes come. Returns its size. */
     private def loadLargeRow(): Int = {
-      if (frame.plainBytes < SqlRows.HeadBytes) fail("a row without its size")
-      val size = Integer.reverseBytes(Platform.getInt(frame.plain, ByteSink.address(0)))
+      if (group.plainBytes < SqlRows.HeadBytes) fail("a row without its size")
+      val size = Integer.reverseBytes(Platform.getInt(group.plain, ByteSink.address(0)))
       if (size <= 0 || size % 8 != 0) fail(s"a row of $size bytes")
       var done = take(SqlRows.HeadBytes, 0, size)
       while (done < size) {
-        if (!frame.readHead(in)) fail(s"a row of $size bytes ends after $done")
-        frame.readBody(in)
-        if (frame.kind != Piece) fail(s"a row of $size bytes is not continued after $done")
+        if (!group.readHead(in)) fail(s"a row of $size bytes ends after $done")
+        group.readBody(in)
+        if (group.kind != Piece) fail(s"a row of $size bytes is not continued after $done")
         done = take(0, done, size)
       }
       size
     }
 
     private def take(from: Int, done: Int, size: Int): Int = {
-      val some = frame.plainBytes - from
+      val some = group.plainBytes - from
       if (some > size - done) fail(s"${done.toLong + some} bytes of a row of $size")
       if (largeRow.length < done + some) {
         val bytes = math.min(size.toLong, math.max(KeptBytes.toLong, 2L * (done + some)))
         // An odd number: `UnsafeRow.getBytes` would not copy an array that is the row as a whole.
         largeRow = java.util.Arrays.copyOf(largeRow, math.min(bytes | 1, MostArrayBytes).toInt)
       }
-      System.arraycopy(frame.plain, from, largeRow, done, some)
+      System.arraycopy(group.plain, from, largeRow, done, some)
       done + some
     }
   }
@@ -124,7 +124,7 @@ private[encoded] final class FrameReader(numFields: Int, codecs: Int => Option[F
   private def fail(what: String): Nothing = throw new BrokenRowsException(s"encoded rows: $what")
 }
 
-private[encoded] object FrameReader {
+private[encoded] object RowGroupReader {
 
   /** Memory that a row has at once, and keeps. For more, its bytes must be there. */
   private val KeptBytes = 1 << 20

@@ -5,8 +5,8 @@ import org.apache.spark.shuffle.lodestone.plan.SqlRows
 import org.apache.spark.unsafe.Platform
 
 /** Whole rows as Spark's serializer writes them, one after another: sizes and bytes. */
-private[encoded] final class RowBatch {
-  import RowBatch._
+private[encoded] final class RowGroup {
+  import RowGroup._
 
   private[this] val held = new Array[Byte](MostBytes)
   private[this] val startOfRow = new Array[Int](MostRows)
@@ -39,11 +39,11 @@ private[encoded] final class RowBatch {
   }
 }
 
-private[encoded] object RowBatch {
+private[encoded] object RowGroup {
 
   /**
-   * Larger batches are hardly encoded better, and no longer fit into a processor's own cache with
-   * what they are encoded to.
+   * Larger ones are hardly encoded better. And this one fits into a processor's own cache together
+   * with what it is encoded to.
    */
   val MostBytes: Int = 128 << 10
   val MostRows: Int = 8 << 10
