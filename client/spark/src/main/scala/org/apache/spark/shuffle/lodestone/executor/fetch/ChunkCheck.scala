@@ -3,6 +3,7 @@ package org.apache.spark.shuffle.lodestone.executor.fetch
 
 import org.apache.spark.{FetchFailed, TaskContext}
 import org.apache.spark.shuffle.FetchFailedException
+import org.apache.spark.shuffle.lodestone.executor.rows.BrokenRowsException
 import org.apache.spark.shuffle.lodestone.plan.Reason
 import org.apache.spark.storage.{BlockId, BlockManagerId, ShuffleBlockChunkId}
 
@@ -40,6 +41,9 @@ private[fetch] final class ChunkCheck(
   override def broken(id: BlockId, cause: Throwable): Nothing = id match {
     case ShuffleBlockChunkId(_, _, reduceId, _) if fallback.hasOther =>
       broken(reduceId, cause.toString)
+    case ShuffleBlockChunkId(_, _, reduceId, _) if cause.isInstanceOf[BrokenRowsException] =>
+      broken(reduceId, cause.getMessage)
+    // It may be an object that nobody can read.
     case _: ShuffleBlockChunkId => throw cause
     case _ => originals.broken(id, cause)
   }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package org.apache.spark.shuffle.lodestone.executor.fetch
 
-import java.io.InputStream
+import java.io.{FilterInputStream, InputStream}
 
 import org.apache.spark._
 import org.apache.spark.internal.config
@@ -69,14 +69,16 @@ private[fetch] final class RecordReader[K, C](
 private[fetch] object RecordReader {
 
   /**
-   * Returns the streams of blocks, in the order in which they arrive. Those of a format of its own
-   * come as they are.
+   * Returns the streams of blocks, in the order in which they arrive. Blocks of a format of our own
+   * are decoded later. Their streams are wrapped all the same: Spark then translates failures to
+   * read them.
    *
    * @param inBatches
    *   whether blocks of one map that follow each other are fetched as one
    * @param hasOriginals
    *   whether the task may fetch original blocks. Spark then computes a checksum of all bytes,
-   *   which shows where an original was damaged. It does not use the checksums of chunks
+   *   which shows where an original was damaged whose codec fails. It does not use the checksums of
+   *   chunks
    */
   def fetch(
       client: BlockStoreClient,
@@ -92,7 +94,8 @@ private[fetch] object RecordReader {
     val lz4 =
       if (isSparks && Lz4Blocks.areUsed(conf, env.serializerManager)) Some(new Lz4Reader) else None
     def decoded(id: BlockId, bytes: InputStream): InputStream =
-      if (isSparks) lz4.fold(env.serializerManager.wrapStream(id, bytes))(_(bytes)) else bytes
+      if (isSparks) lz4.fold(env.serializerManager.wrapStream(id, bytes))(_(bytes))
+      else new FilterInputStream(bytes) {}
     new ShuffleBlockFetcherIterator(
       task.context,
       client,

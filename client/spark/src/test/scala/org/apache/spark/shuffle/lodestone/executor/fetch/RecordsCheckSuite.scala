@@ -152,6 +152,15 @@ final class RecordsCheckSuite {
         assertEquals(Nil, recorded.reasons)
     }
 
+  @Test def `damaged rows of a chunk are reported also where there are no originals`(): Unit = {
+    val recorded = new Recorded(hasOther = false)
+    val failure = new BrokenRowsException("a row of 7 bytes")
+    val ofMerged = new ChunkCheck(Nil, check, recorded)
+    val chunk = ShuffleBlockChunkId(1, 0, 3, 0)
+    assertThrows(classOf[Exception], () => { readingBroken(chunk, failure, ofMerged); () })
+    assertEquals(Seq(Reason.ChunkBroken), recorded.reasons)
+  }
+
   @Test def `records come to those who do not ask whether there are any`(): Unit = {
     val records = reading(free -> 1, free -> 0, good -> 4)
     (1 to 5).foreach(_ => assertEquals(("key", "value"), records.next()))

@@ -18,17 +18,25 @@ private[push] trait BlockEncoder extends RecordSink {
   /** Ends the block. The stream stays open. */
   def close(): Unit
 
-  /** Gives the block up, and releases memory that a codec may hold. */
+  /** Gives back memory that a codec may hold. The encoder is not used again. */
   def abandon(): Unit
 }
 
 private[push] object BlockEncoder {
-  def apply(format: BlockFormat, serializer: Serializer, env: SparkEnv): BlockEncoder =
-    format match {
-      case BlockFormat.SparkStream => FrameEncoder(env.conf, env.serializerManager)
-      case BlockFormat.EncodedRows =>
-        new RowsEncoder(new EncodedRows.Writer(env.conf, serializer.newInstance()))
-    }
+
+  /**
+   * @param mostBytes
+   *   so many bytes of records are encoded together
+   */
+  def apply(
+      format: BlockFormat,
+      serializer: Serializer,
+      env: SparkEnv,
+      mostBytes: Int = Int.MaxValue): BlockEncoder = format match {
+    case BlockFormat.SparkStream => FrameEncoder(env.conf, env.serializerManager)
+    case BlockFormat.EncodedRows =>
+      new RowsEncoder(new EncodedRows.Writer(env.conf, serializer.newInstance(), mostBytes))
+  }
 }
 
 /** Encodes rows of SQL by column. */

@@ -20,7 +20,7 @@ private[remote] final class SerializedRecords(
     segments: SegmentWriter)
     extends RecordCollector {
   private val env = SparkEnv.get
-  private val encoder = BlockEncoder(format, serializer, env)
+  private val encoder = BlockEncoder(format, serializer, env, segments.segmentBytes)
   private val pages = new RecordPages(
     memory,
     numPartitions,

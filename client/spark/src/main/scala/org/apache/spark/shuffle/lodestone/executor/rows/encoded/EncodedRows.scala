@@ -14,10 +14,18 @@ import org.apache.spark.shuffle.lodestone.plan.SqlRows
 /** Rows of SQL's exchanges in Lodestone's own format (docs/encoded-rows.md). */
 private[executor] object EncodedRows {
 
-  /** Writes the blocks of a map task, one after another. */
-  final class Writer(conf: SparkConf, serializer: SerializerInstance) {
+  /**
+   * Writes the blocks of a map task, one after another.
+   *
+   * @param mostGroupBytes
+   *   so many bytes of rows are encoded together
+   */
+  final class Writer(
+      conf: SparkConf,
+      serializer: SerializerInstance,
+      mostGroupBytes: Int) {
     private val codec = codecOf(conf)
-    private val groups = new RowGroupWriter(codec, SqlRows.numFields(serializer))
+    private val groups = new RowGroupWriter(codec, SqlRows.numFields(serializer), mostGroupBytes)
 
     /** Begins a block. Drops what a failed block left behind. */
     def open(out: OutputStream): Unit = groups.open(out)
@@ -40,13 +48,21 @@ private[executor] object EncodedRows {
 
     override def apply(in: InputStream): Iterator[(Any, Any)] = groups(in)
 
-    /** Gives memory of codecs back. */
-    def free(): Unit = {
+    private var isFree = false
+
+    /** Gives memory of codecs back. Another thread than the task's may be reading. */
+    def free(): Unit = synchronized {
+      isFree = true
       codecs.values.foreach(_.close())
       codecs.clear()
     }
 
-    private def codec(id: Int): Option[RowGroupCodec] = codecs.get(id).orElse {
+    private def codec(id: Int): Option[RowGroupCodec] = synchronized {
+      if (isFree) throw new IllegalStateException("the task that reads is over")
+      codecs.get(id).orElse(make(id))
+    }
+
+    private def make(id: Int): Option[RowGroupCodec] = {
       val made = id match {
         case RowGroupCodec.Lz4Id => Some(new RowGroupCodec.Lz4Codec)
         case RowGroupCodec.ZstdId => Some(new RowGroupCodec.ZstdCodec(levelOf(conf)))

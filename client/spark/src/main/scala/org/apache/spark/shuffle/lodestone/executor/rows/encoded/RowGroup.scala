@@ -5,10 +5,10 @@ import org.apache.spark.shuffle.lodestone.plan.SqlRows
 import org.apache.spark.unsafe.Platform
 
 /** Whole rows as Spark's serializer writes them, one after another: sizes and bytes. */
-private[encoded] final class RowGroup {
+private[encoded] final class RowGroup(mostBytes: Int) {
   import RowGroup._
 
-  private[this] val held = new Array[Byte](MostBytes)
+  private[this] val held = new Array[Byte](mostBytes)
   private[this] val startOfRow = new Array[Int](MostRows)
   private[this] val sizeOfRow = new Array[Int](MostRows)
   private[this] var filled = 0
@@ -26,7 +26,7 @@ private[encoded] final class RowGroup {
   }
 
   def hasRoom(rowBytes: Int): Boolean =
-    rowBytes <= MostBytes - SqlRows.HeadBytes - filled && rows < MostRows
+    rowBytes <= mostBytes - SqlRows.HeadBytes - filled && rows < MostRows
 
   /** Adds a row for which there is room, with its size before it. */
   def add(base: AnyRef, offset: Long, rowBytes: Int): Unit = {

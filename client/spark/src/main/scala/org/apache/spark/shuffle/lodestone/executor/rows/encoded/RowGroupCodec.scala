@@ -4,6 +4,7 @@ package org.apache.spark.shuffle.lodestone.executor.rows.encoded
 import com.github.luben.zstd.{Zstd, ZstdCompressCtx, ZstdDecompressCtx, ZstdException}
 import net.jpountz.lz4.LZ4Exception
 
+import org.apache.spark.shuffle.lodestone.executor.rows.BrokenRowsException
 import org.apache.spark.shuffle.lodestone.executor.rows.Lz4Blocks.Lz4
 
 /** Compresses the bytes of a row group as a whole. */
@@ -51,15 +52,26 @@ private[encoded] object RowGroupCodec {
     override def close(): Unit = ()
   }
 
+  /**
+   * Makes what it uses, and no more. A task may end, and close it, while another thread still reads
+   * for the task: zstd-jni throws then.
+   */
   final class ZstdCodec(level: Int) extends RowGroupCodec {
-    private[this] val compressor = new ZstdCompressCtx().setLevel(level)
-    private[this] val decompressor = new ZstdDecompressCtx()
+    private[this] lazy val compressor = kept(new ZstdCompressCtx().setLevel(level))
+    private[this] lazy val decompressor = kept(new ZstdDecompressCtx())
+    private[this] var used = List.empty[AutoCloseable]
+    private[this] var isClosed = false
+
+    private def kept[T <: AutoCloseable](made: T): T = {
+      used ::= made
+      made
+    }
 
     override def id: Int = ZstdId
     override def mostBytes(plain: Int): Int = Zstd.compressBound(plain.toLong).toInt
 
     override def compress(plain: Array[Byte], length: Int, packed: Array[Byte], at: Int): Int =
-      compressor.compressByteArray(packed, at, packed.length - at, plain, 0, length)
+      whileOpen(compressor.compressByteArray(packed, at, packed.length - at, plain, 0, length))
 
     override def decompress(
         packed: Array[Byte],
@@ -67,12 +79,20 @@ private[encoded] object RowGroupCodec {
         length: Int,
         plain: Array[Byte],
         plainLength: Int): Int =
-      try decompressor.decompressByteArray(plain, 0, plainLength, packed, at, length)
-      catch { case _: ZstdException => -1 }
+      try whileOpen(decompressor.decompressByteArray(plain, 0, plainLength, packed, at, length))
+      catch {
+        case failure: ZstdException => throw new BrokenRowsException(s"zstd: ${failure.getMessage}")
+      }
 
-    override def close(): Unit = {
-      compressor.close()
-      decompressor.close()
+    private def whileOpen(work: => Int): Int = synchronized {
+      if (isClosed) throw new IllegalStateException("the task is over")
+      work
+    }
+
+    override def close(): Unit = synchronized {
+      isClosed = true
+      used.foreach(_.close())
+      used = Nil
     }
   }
 }

@@ -18,21 +18,37 @@ private[encoded] final class RowGroupEncoder {
   private[this] var shape = new RowShape(0)
   private[this] var withoutDictionary = Array.emptyIntArray
 
+  /** So many groups are encoded with a rest, without another look. */
+  private[this] var groupsWithRest = 0
+
   /** Returns false if these are not rows of so many fields. */
   def encode(group: RowGroup, numFields: Int, to: ByteSink): Boolean = {
-    if (shape.numFields != numFields || withoutDictionary.length != numFields) {
-      shape = new RowShape(numFields)
-      shape.guess(group, math.min(group.count, RowGroupEncoder.FirstRows))
-      withoutDictionary = new Array[Int](numFields)
+    if (shape.numFields != numFields) shape = new RowShape(numFields)
+    areRows(group) && {
+      if (withoutDictionary.length != numFields) begin(group)
+      encodeRows(group, to)
     }
-    areRows(group) && (tryEncode(group, to, isWhole = true) || {
-      shape.guess(group, group.count)
-      tryEncode(group, to, isWhole = true)
-    } || {
-      shape.forget()
-      tryEncode(group, to, isWhole = false)
-    })
   }
+
+  private def begin(group: RowGroup): Unit = {
+    withoutDictionary = new Array[Int](shape.numFields)
+    shape.guess(group, math.min(group.count, RowGroupEncoder.FirstRows))
+  }
+
+  private def encodeRows(group: RowGroup, to: ByteSink): Boolean =
+    if (groupsWithRest > 0) {
+      groupsWithRest -= 1
+      tryEncode(group, to, isWhole = false)
+    } else {
+      tryEncode(group, to, isWhole = true) || {
+        shape.guess(group, group.count)
+        tryEncode(group, to, isWhole = true)
+      } || {
+        shape.forget()
+        groupsWithRest = RowGroupEncoder.GroupsWithRest
+        tryEncode(group, to, isWhole = false)
+      }
+    }
 
   private def areRows(group: RowGroup): Boolean = {
     var row = 0
@@ -183,4 +199,7 @@ private[encoded] object RowGroupEncoder {
 
   /** So many rows tell what most rows are like. */
   private val FirstRows = 64
+
+  /** Rows whose fields do not refer to all of their bytes are seldom alone. */
+  private val GroupsWithRest = 16
 }

@@ -10,11 +10,12 @@ import java.nio.{ByteBuffer, ByteOrder}
 private[encoded] object RowGroupHead {
   val HeadBytes = 20
 
-  /** `LR` and the version of the format. */
-  val Magic = 0x01524c
-  val MagicMask = 0xffffff
+  /** `LR` */
+  val Magic: Short = 0x524c
+  val VersionAt = 2
+  val Version: Byte = 1
 
-  /** The fourth byte: the kind in its high half, the codec in its low half. */
+  /** The kind in the high half of the byte, the codec in its low half. */
   val TokenAt = 3
   val FieldsAt = 4
   val PlainBytesAt = 8

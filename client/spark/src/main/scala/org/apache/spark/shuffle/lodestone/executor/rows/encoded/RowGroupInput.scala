@@ -28,9 +28,12 @@ private[encoded] final class RowGroupInput(numFields: Int, codecs: Int => Option
     val count = in.readNBytes(headBytes, 0, HeadBytes)
     if (count > 0) {
       if (count < HeadBytes) fail(s"the stream ends $count bytes into the head of a row group")
-      if ((head.getInt(0) & MagicMask) != Magic) {
+      if (head.getShort(0) != Magic) fail("there is no row group: the bytes are damaged")
+      val version = headBytes(VersionAt)
+      if (version != Version) {
         fail(
-          "there is no row group of this version of the format: do all executors have the same jar?")
+          s"version $version of the format, where $Version is known: the bytes are damaged, or " +
+            "the map task had another version of Lodestone's jar")
       }
     }
     count > 0

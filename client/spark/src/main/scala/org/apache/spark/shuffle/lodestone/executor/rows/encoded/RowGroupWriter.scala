@@ -8,11 +8,14 @@ import org.apache.spark.shuffle.lodestone.plan.SqlRows
 import org.apache.spark.unsafe.Platform
 
 /** Writes rows in groups. It has memory for one of them, whatever the number of partitions is. */
-private[encoded] final class RowGroupWriter(codec: RowGroupCodec, numFields: Int) {
+private[encoded] final class RowGroupWriter(
+    codec: RowGroupCodec,
+    numFields: Int,
+    mostBytes: Int = RowGroup.MostBytes) {
   import RowGroupWriter._
   import RowGroupHead._
 
-  private[this] val group = new RowGroup
+  private[this] val group = new RowGroup(math.min(mostBytes, RowGroup.MostBytes))
   private[this] val encoder = new RowGroupEncoder
   private[this] val columns = new ByteSink(RowGroup.MostBytes)
   private[this] val checksum = new CRC32C
@@ -44,29 +47,36 @@ private[encoded] final class RowGroupWriter(codec: RowGroupCodec, numFields: Int
   def close(): Unit = flush()
 
   private def flush(): Unit = if (group.count > 0) {
-    val isEncoded = (preferred == Columns || untilCompared == 0) &&
-      encoder.encode(group, numFields, columns) && columns.size <= group.size
-    if (!isEncoded) {
-      packed.take(Rows, group.bytes, group.size)
-    } else {
-      packed.take(Columns, columns.bytes, columns.size)
-      if (untilCompared == 0 && columns.size > group.size / SurelyLess) compare()
-    }
+    if (preferred == Rows && untilCompared > 0) packed.take(Rows, group.bytes, group.size)
+    else encode()
     if (untilCompared > 0) untilCompared -= 1
     write()
     group.clear()
   }
 
+  private def encode(): Unit =
+    if (encoder.encode(group, numFields, columns) && columns.size <= group.size) {
+      packed.take(Columns, columns.bytes, columns.size)
+      if (untilCompared == 0 && columns.size > group.size / SurelyLess) compare()
+    } else {
+      packed.take(Rows, group.bytes, group.size)
+      prefer(Rows)
+    }
+
   /** Rows are compressed too, to see which are fewer bytes. The outcome serves for a while. */
   private def compare(): Unit = {
     otherPacked.take(Rows, group.bytes, group.size)
-    preferred = if (otherPacked.size < packed.size) Rows else Columns
-    untilCompared = GroupsBetween
+    prefer(if (otherPacked.size < packed.size) Rows else Columns)
     if (preferred == Rows) {
       val rows = otherPacked
       otherPacked = packed
       packed = rows
     }
+  }
+
+  private def prefer(kind: Int): Unit = {
+    preferred = kind
+    untilCompared = GroupsBetween
   }
 
   private def pieces(base: AnyRef, offset: Long, length: Int): Unit = {
@@ -115,7 +125,7 @@ private[encoded] object RowGroupWriter {
         filled = length
         id = RowGroupCodec.NoneId
       }
-      head.putInt(0, Magic).put(TokenAt, (kind << 4 | id).toByte)
+      head.putShort(0, Magic).put(VersionAt, Version).put(TokenAt, (kind << 4 | id).toByte)
       head.putInt(PlainBytesAt, length).putInt(PackedBytesAt, filled)
       ()
     }

@@ -21,7 +21,7 @@ private[encoded] object Texts {
   private val GroupsWithout = 7
 
   final class Encoder(words: Words.Encoder) {
-    private[this] val table = new Array[Int](2 * MostDistinct)
+    private[this] val table = new Array[Int](4 * MostDistinct)
     private[this] val firstRow = new Array[Int](MostDistinct)
     private[this] val codes = new Array[Long](RowGroup.MostRows)
     private[this] val entrySizes = new Array[Long](MostDistinct)
@@ -87,7 +87,7 @@ private[encoded] object Texts {
         sizes: Array[Long],
         count: Int,
         most: Int): Int = {
-      val mask = Integer.highestOneBit(math.max(most, 8)) * 2 - 1
+      val mask = Integer.highestOneBit(math.max(most, 8)) * 4 - 1
       Arrays.fill(table, 0, mask + 1, -1)
       var distinct = 0
       var row = 0

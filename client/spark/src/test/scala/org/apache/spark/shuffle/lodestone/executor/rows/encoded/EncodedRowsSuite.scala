@@ -137,7 +137,7 @@ final class EncodedRowsSuite {
       sign(changed)
       assertThrows(classOf[BrokenRowsException], () => { read(changed, fields); () }).getMessage
     }
-    assertTrue(message(_(2) = 2).contains("this version of the format"))
+    assertTrue(message(_(2) = 2).contains("version 2 of the format"))
     assertTrue(message(_(3) = 0x29).contains("the unknown codec 9"))
     assertTrue(message(_ => (), fields = 2).contains("rows of 1 fields, where 2 are expected"))
   }
