@@ -100,8 +100,8 @@ BUGS = [
         LOCAL,
         (
             f"{RECORDS}/FrameEncoder.scala",
-            "  def close(): Unit = flush()\n",
-            "  def close(): Unit = filled = 0\n",
+            "  override def close(): Unit = flush()\n",
+            "  override def close(): Unit = filled = 0\n",
         ),
     ),
     bug(

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Clients that have stopped with open streams. Spark's client and the plugin ask for all chunks of
-//! a stream as soon as they have its answer. A client that does not has failed, or stands still, and
-//! the lists of its streams keep others from theirs. One that goes on after all opens its streams
-//! again, on another connection.
+//! a stream as soon as they have its answer. A client that does not has failed, or stands still,
+//! and the lists of its streams keep others from theirs. One that goes on after all opens its
+//! streams again, on another connection.
 
 use std::collections::BTreeSet;
 use std::convert::Infallible;

@@ -70,8 +70,8 @@ private[fetch] object RecordReader {
 
   /**
    * Returns the streams of blocks, in the order in which they arrive. Blocks of a format of our own
-   * are decoded later. Their streams are wrapped all the same: Spark then translates failures to
-   * read them.
+   * are decoded later. Their streams are wrapped too, so that Spark translates failures to read
+   * them.
    *
    * @param inBatches
    *   whether blocks of one map that follow each other are fetched as one

@@ -14,8 +14,9 @@ import org.apache.spark.shuffle.lodestone.plan.BlockFormat
 import org.apache.spark.storage.ShuffleBlockId
 
 /**
- * Writes the output of a map task in place of Spark's `UnsafeShuffleWriter`. Spark makes new streams and asks the system to write for each block, this writer for
- * each output. That saves most if blocks are small.
+ * Writes the output of a map task in place of Spark's `UnsafeShuffleWriter`. Spark makes new
+ * streams and asks the system to write for each block, this writer for each output. That saves most
+ * if blocks are small.
  */
 private[lodestone] final class SerializedMapWriter[K, V](
     dependency: ShuffleDependency[K, V, _],
