@@ -26,6 +26,12 @@ impl Store {
         self.resources.budget.names()
     }
 
+    /// True if metadata takes more than half of what it may take: soon it is refused, first to
+    /// applications that have much of it.
+    pub fn is_short_of_metadata(&self) -> bool {
+        self.resources.budget.is_short_of_metadata()
+    }
+
     /// Memory that the store holds, free pages included.
     pub fn memory_held(&self) -> u64 {
         self.resources.pages.bytes() + self.resources.budget.metadata()

@@ -41,6 +41,8 @@ pub struct Trouble {
     pub writes: bool,
     /// A read failed.
     pub reads: bool,
+    /// There is hardly any memory for metadata.
+    pub metadata: bool,
 }
 
 /// A segment that was acknowledged.

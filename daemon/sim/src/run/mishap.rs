@@ -47,6 +47,7 @@ impl Run {
         let trouble = Trouble {
             writes: was_bad || failures.changes > 0,
             reads: failures.reads > 0,
+            metadata: self.world.is_short_of_metadata(),
         };
         // Threads that write out work during each call, also during one that writes nothing.
         if trouble.writes {

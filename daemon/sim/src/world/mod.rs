@@ -322,6 +322,12 @@ impl World {
         Ok(bytes)
     }
 
+    /// There is hardly any memory for metadata.
+    pub fn is_short_of_metadata(&self) -> bool {
+        self.store()
+            .is_some_and(|store| store.is_short_of_metadata())
+    }
+
     /// The daemon may have more memory from now on, or must use less; `None` if no daemon runs.
     pub fn limit_memory(&self, bytes: u64) -> Option<()> {
         self.store().map(|store| store.limit_memory(bytes))

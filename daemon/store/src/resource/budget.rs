@@ -156,6 +156,11 @@ impl Budget {
         self.metadata() >= self.metadata_limit()
     }
 
+    /// True if metadata takes more than half of what it may take.
+    pub(crate) fn is_short_of_metadata(&self) -> bool {
+        self.metadata() > self.metadata_limit() / 2
+    }
+
     /// True if an application that has `held` of it may take more metadata.
     pub(super) fn has_metadata_for(&self, held: u64) -> bool {
         let limit = self.metadata_limit();
