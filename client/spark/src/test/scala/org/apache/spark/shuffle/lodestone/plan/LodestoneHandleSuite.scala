@@ -40,7 +40,8 @@ final class LodestoneHandleSuite {
           inner,
           Int.box(2),
           null,
-          Boolean.box(true)));
+          Boolean.box(true),
+          null));
       refused <- Seq(writing(handle), reading(handle))) {
       assertTrue(refused.getMessage.contains("two copies of the Lodestone jar"), refused.getMessage)
       assertEquals(2, "file:".r.findAllIn(refused.getMessage).size, refused.getMessage)
