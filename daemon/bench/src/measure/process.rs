@@ -27,8 +27,8 @@ pub struct Usage {
     pub disk_read_bytes: u64,
     /// Bytes that were given to the page cache to be written to the disk.
     pub disk_write_bytes: u64,
-    /// How often its threads slept until something woke them (`voluntary_ctxt_switches`). Those of
-    /// threads that have ended are lost, so this may be too small.
+    /// How often its threads slept and were woken (`voluntary_ctxt_switches`). Threads that have
+    /// ended do not count, so this may be too small.
     pub sleeps: u64,
 }
 

@@ -57,7 +57,7 @@ pub(super) struct Pace {
     /// daemon stood still is not the client's.
     held: Duration,
     hurry: Hurry,
-    /// A request with memory of a disk: those of the disk, and of its application there.
+    /// If the request has memory of a disk: one for this memory, one for its application's part.
     hurries_at_disk: Option<[Hurry; 2]>,
     /// What is known of the end of the request, until the client has paused.
     rest: Option<Rest>,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! How fast a client takes its answers, or sends its request. A client that moves a few bytes every
-//! few seconds is never quiet for long. Without this measure it keeps its place for ever.
+//! few seconds is never quiet for long, and would keep its place without this measure.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;

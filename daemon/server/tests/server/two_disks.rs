@@ -67,7 +67,7 @@ struct TwoDisks {
 }
 
 impl TwoDisks {
-    /// `maps` are those of the first shuffle.
+    /// The first shuffle has so many `maps`.
     fn start(maps: u32, more: &[&str]) -> Self {
         let disks = [(); 2].map(|()| tempfile::tempdir().unwrap());
         let dirs = disks.each_ref().map(|disk| disk.path().to_str().unwrap());

@@ -60,6 +60,13 @@ pub(crate) fn key(daemon: &Daemon, shuffle_id: i32) -> ShuffleAddress {
     }
 }
 
+/// No answer of a test comes near them.
+pub(crate) const LIMITS: Limits = Limits {
+    frame_bytes: 1 << 30,
+    meta_bytes: 1 << 30,
+    upload_bytes: 1 << 30,
+};
+
 /// The batch for segments of these partitions and bytes, and its body.
 pub(crate) fn batch(
     key: &ShuffleAddress,
@@ -122,12 +129,7 @@ impl Client {
 
     /// The next frame, `None` when the daemon closed the connection.
     pub(crate) fn receive(&mut self) -> Option<Frame> {
-        let limits = Limits {
-            frame_bytes: 1 << 30,
-            meta_bytes: 1 << 30,
-            upload_bytes: 1 << 30,
-        };
-        let decoder = FrameDecoder::new(limits);
+        let decoder = FrameDecoder::new(LIMITS);
         loop {
             if let Some(frame) = decoder.next(&mut self.buffer).unwrap() {
                 return Some(frame);

@@ -13,10 +13,12 @@ use lodestone_server::connection::{self, CloseReason};
 use lodestone_server::service::Service;
 use lodestone_store::Part;
 use lodestone_wire::frame::ChunkId;
-use lodestone_wire::{Frame, FrameDecoder, Limits};
+use lodestone_wire::{Frame, FrameDecoder};
 use tokio::select;
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
+
+use super::client::LIMITS;
 
 /// The two directions of a connection.
 #[derive(Debug, Default)]
@@ -150,12 +152,7 @@ impl PipeClient {
 
     /// Returns the next frame; `None` if the daemon closed the connection.
     pub(crate) async fn receive(&mut self) -> Option<Frame> {
-        let limits = Limits {
-            frame_bytes: 1 << 30,
-            meta_bytes: 1 << 30,
-            upload_bytes: 1 << 30,
-        };
-        let decoder = FrameDecoder::new(limits);
+        let decoder = FrameDecoder::new(LIMITS);
         loop {
             if let Some(frame) = decoder.next(&mut self.pipe.ends().answers).unwrap() {
                 return Some(frame);

@@ -4,7 +4,7 @@ package org.apache.spark.shuffle.lodestone.executor.rows
 import java.io.{InputStream, IOException}
 import java.nio.{ByteBuffer, ByteOrder}
 
-import net.jpountz.lz4.{LZ4Exception, LZ4Factory}
+import net.jpountz.lz4.{LZ4Exception, LZ4Factory, LZ4SafeDecompressor}
 import net.jpountz.xxhash.XXHashFactory
 
 import org.apache.spark.SparkConf
@@ -40,6 +40,19 @@ private[executor] object Lz4Blocks {
 
   def numbersIn(bytes: Array[Byte]): ByteBuffer =
     ByteBuffer.wrap(bytes).order(ByteOrder.LITTLE_ENDIAN)
+
+  /** Returns the number of raw bytes, or -1 if the packed ones are damaged. */
+  def unpack(
+      decompressor: LZ4SafeDecompressor,
+      packed: Array[Byte],
+      start: Int,
+      length: Int,
+      raw: Array[Byte],
+      offset: Int,
+      most: Int): Int =
+    try decompressor.decompress(packed, start, length, raw, offset, most)
+    // The decompressor in Java may read past the end of damaged bytes.
+    catch { case _: LZ4Exception | _: IndexOutOfBoundsException => -1 }
 
   /** The checksum of raw bytes, which has 28 bits. */
   def checksum(raw: Array[Byte], start: Int, length: Int): Int =
@@ -121,9 +134,7 @@ private[executor] final class Lz4Reader extends (InputStream => InputStream) {
       val start = at + HeadBytes
       val packedBytes = ahead.getInt(at + PackedBytesAt)
       val decoded = if (method == MethodLz4) {
-        try decompressor.decompress(ahead.array, start, packedBytes, target, offset, size)
-        // The decompressor in Java may read past the end of damaged bytes.
-        catch { case _: LZ4Exception | _: IndexOutOfBoundsException => fail() }
+        unpack(decompressor, ahead.array, start, packedBytes, target, offset, size)
       } else {
         System.arraycopy(ahead.array, start, target, offset, packedBytes)
         packedBytes

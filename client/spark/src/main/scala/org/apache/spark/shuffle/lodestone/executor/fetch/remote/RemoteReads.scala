@@ -32,12 +32,10 @@ private[lodestone] final class RemoteReads(
     val blocks = task.range.blocksOf(handle.shuffleId)
     val (remote, local) = blocks.partition { case (address, _) => RemoteOutput.isRemote(address) }
     val outputs = remote.map { case (address, list) => RemoteOutput.of(address) -> list }
-    if (outputs.nonEmpty) Some(new ReduceRead(handle, task, outputs, local).reader())
+    val check = new OriginalsCheck(BlockRecords.Unknown, local, None)
+    if (outputs.nonEmpty) Some(new ReduceRead(handle, task, outputs, local, check).reader())
     else if (handle.format == BlockFormat.SparkStream) None
-    else {
-      val check = new OriginalsCheck(BlockRecords.Unknown, local, None)
-      Some(OriginalsReader(handle, local, check, mayBatch = true, task))
-    }
+    else Some(OriginalsReader(handle, local, check, mayBatch = true, task))
   }
 
   /** The read of one task. */
@@ -45,7 +43,8 @@ private[lodestone] final class RemoteReads(
       handle: LodestoneHandle[K, _, C],
       task: ReduceTask,
       outputs: Seq[(RemoteOutput, ReadSources.BlockList)],
-      local: ReadSources.BlocksByAddress) {
+      local: ReadSources.BlocksByAddress,
+      originals: OriginalsCheck) {
     private val generation =
       ShuffleGeneration(handle.shuffleId, outputs.iterator.map(_._1.generation).max)
 
@@ -81,7 +80,6 @@ private[lodestone] final class RemoteReads(
       task.reportTo(driver, generation, tally)
       val rescue = new RemoteRescue(client, generation, plan, retryPolicy)
       val fetcher = new ChunkFetcher(client, generation, merged, loss, Some(rescue), tally)
-      val originals = new OriginalsCheck(BlockRecords.Unknown, local, None)
       val check = new ChunkCheck(merged, originals, loss)
       val sources = ReadSources(merged, local)
       ServiceShuffleReader(handle, sources, fetcher, check, task)

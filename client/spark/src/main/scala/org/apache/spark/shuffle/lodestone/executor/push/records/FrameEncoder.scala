@@ -6,7 +6,7 @@ import java.io.{FilterOutputStream, OutputStream}
 import org.apache.spark.SparkConf
 import org.apache.spark.internal.config
 import org.apache.spark.serializer.SerializerManager
-import org.apache.spark.shuffle.lodestone.executor.rows.Lz4Blocks
+import org.apache.spark.shuffle.lodestone.executor.rows.{Lz4Blocks, RecordCopy}
 import org.apache.spark.storage.ShuffleBlockId
 import org.apache.spark.unsafe.Platform
 import org.apache.spark.util.Utils

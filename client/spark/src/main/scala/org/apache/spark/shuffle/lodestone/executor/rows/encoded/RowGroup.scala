@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 package org.apache.spark.shuffle.lodestone.executor.rows.encoded
 
+import org.apache.spark.shuffle.lodestone.executor.rows.RecordCopy
 import org.apache.spark.shuffle.lodestone.plan.SqlRows
-import org.apache.spark.unsafe.Platform
 
 /** Whole rows as Spark's serializer writes them, one after another: sizes and bytes. */
 private[encoded] final class RowGroup(mostBytes: Int) {
@@ -31,7 +31,7 @@ private[encoded] final class RowGroup(mostBytes: Int) {
   /** Adds a row for which there is room, with its size before it. */
   def add(base: AnyRef, offset: Long, rowBytes: Int): Unit = {
     val withSize = SqlRows.HeadBytes + rowBytes
-    Platform.copyMemory(base, offset, held, ByteSink.address(filled), withSize.toLong)
+    RecordCopy(base, offset, held, ByteSink.address(filled), withSize)
     startOfRow(rows) = filled + SqlRows.HeadBytes
     sizeOfRow(rows) = rowBytes
     filled += withSize

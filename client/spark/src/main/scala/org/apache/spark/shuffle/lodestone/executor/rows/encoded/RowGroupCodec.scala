@@ -2,10 +2,8 @@
 package org.apache.spark.shuffle.lodestone.executor.rows.encoded
 
 import com.github.luben.zstd.{Zstd, ZstdCompressCtx, ZstdDecompressCtx, ZstdException}
-import net.jpountz.lz4.LZ4Exception
 
-import org.apache.spark.shuffle.lodestone.executor.rows.BrokenRowsException
-import org.apache.spark.shuffle.lodestone.executor.rows.Lz4Blocks.Lz4
+import org.apache.spark.shuffle.lodestone.executor.rows.{BrokenRowsException, Lz4Blocks}
 
 /** Compresses the bytes of a row group as a whole. */
 private[encoded] trait RowGroupCodec extends AutoCloseable {
@@ -15,7 +13,7 @@ private[encoded] trait RowGroupCodec extends AutoCloseable {
   /** Returns the number of bytes that were written. */
   def compress(plain: Array[Byte], length: Int, packed: Array[Byte], at: Int): Int
 
-  /** Returns the number of bytes that were written, or -1 for damaged ones. */
+  /** Returns the number of bytes that were written, or -1, or throws, if they are damaged. */
   def decompress(
       packed: Array[Byte],
       at: Int,
@@ -30,8 +28,8 @@ private[encoded] object RowGroupCodec {
   val ZstdId = 2
 
   final class Lz4Codec extends RowGroupCodec {
-    private[this] val compressor = Lz4.fastCompressor()
-    private[this] val decompressor = Lz4.safeDecompressor()
+    private[this] val compressor = Lz4Blocks.Lz4.fastCompressor()
+    private[this] val decompressor = Lz4Blocks.Lz4.safeDecompressor()
 
     override def id: Int = Lz4Id
     override def mostBytes(plain: Int): Int = compressor.maxCompressedLength(plain)
@@ -45,9 +43,7 @@ private[encoded] object RowGroupCodec {
         length: Int,
         plain: Array[Byte],
         plainLength: Int): Int =
-      try decompressor.decompress(packed, at, length, plain, 0, plainLength)
-      // The decompressor in Java may read past the end of damaged bytes.
-      catch { case _: LZ4Exception | _: IndexOutOfBoundsException => -1 }
+      Lz4Blocks.unpack(decompressor, packed, at, length, plain, 0, plainLength)
 
     override def close(): Unit = ()
   }

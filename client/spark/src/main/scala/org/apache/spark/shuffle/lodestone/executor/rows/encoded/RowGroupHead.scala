@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 package org.apache.spark.shuffle.lodestone.executor.rows.encoded
 
-import java.nio.{ByteBuffer, ByteOrder}
-
 /**
  * The head of a row group, before its compressed bytes. A block is a sequence of row groups, and so
  * are several blocks one behind the other.
@@ -32,7 +30,4 @@ private[encoded] object RowGroupHead {
 
   /** A part of one row that is larger than a row group, with its size before its first part. */
   val Piece = 3
-
-  def numbersIn(bytes: Array[Byte]): ByteBuffer =
-    ByteBuffer.wrap(bytes).order(ByteOrder.LITTLE_ENDIAN)
 }

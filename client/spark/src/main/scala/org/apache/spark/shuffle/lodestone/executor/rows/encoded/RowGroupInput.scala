@@ -4,7 +4,7 @@ package org.apache.spark.shuffle.lodestone.executor.rows.encoded
 import java.io.InputStream
 import java.util.zip.CRC32C
 
-import org.apache.spark.shuffle.lodestone.executor.rows.BrokenRowsException
+import org.apache.spark.shuffle.lodestone.executor.rows.{BrokenRowsException, Lz4Blocks}
 
 /** Reads row groups of a stream, one after another, and checks and decompresses them. */
 private[encoded] final class RowGroupInput(numFields: Int, codecs: Int => Option[RowGroupCodec]) {
@@ -12,7 +12,7 @@ private[encoded] final class RowGroupInput(numFields: Int, codecs: Int => Option
 
   private[this] val checksum = new CRC32C
   private[this] val headBytes = new Array[Byte](HeadBytes)
-  private[this] val head = numbersIn(headBytes)
+  private[this] val head = Lz4Blocks.numbersIn(headBytes)
   private[this] var body = new Array[Byte](8 << 10)
   private[this] val plainOfGroup = new Array[Byte](RowGroup.MostBytes + ByteSink.WordBytes)
   private[this] var packedBytes = 0

@@ -4,6 +4,7 @@ package org.apache.spark.shuffle.lodestone.executor.rows.encoded
 import java.io.OutputStream
 import java.util.zip.CRC32C
 
+import org.apache.spark.shuffle.lodestone.executor.rows.Lz4Blocks
 import org.apache.spark.shuffle.lodestone.plan.SqlRows
 import org.apache.spark.unsafe.Platform
 
@@ -107,7 +108,7 @@ private[encoded] object RowGroupWriter {
   /** The compressed bytes of a row group, behind its head. */
   private final class Packed(codec: RowGroupCodec) {
     private[this] var bytes = new Array[Byte](HeadBytes)
-    private[this] var head = numbersIn(bytes)
+    private[this] var head = Lz4Blocks.numbersIn(bytes)
     private[this] var filled = 0
 
     def size: Int = filled
@@ -116,7 +117,7 @@ private[encoded] object RowGroupWriter {
       val most = HeadBytes + math.max(codec.mostBytes(length), length)
       if (bytes.length < most) {
         bytes = new Array[Byte](most)
-        head = numbersIn(bytes)
+        head = Lz4Blocks.numbersIn(bytes)
       }
       filled = codec.compress(plain, length, bytes, HeadBytes)
       var id = codec.id

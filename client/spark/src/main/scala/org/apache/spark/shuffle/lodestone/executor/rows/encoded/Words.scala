@@ -5,8 +5,8 @@ import org.apache.spark.unsafe.Platform
 
 /**
  * A column of 64-bit words: as differences from the least one (frame of reference), as differences
- * from the word before, or as runs of equal words. Differences take 0, 1, 2, 4 or 8 bytes each, all
- * of a column the same.
+ * from the word before, or as runs of equal words. Differences take 0, 1, 2, 4 or 8 bytes each. One
+ * width serves for a whole column.
  */
 private[encoded] object Words {
   private val Reference = 0

@@ -9,7 +9,7 @@ import scala.util.Random
 import org.junit.jupiter.api.Assertions._
 import org.junit.jupiter.api.Test
 
-import org.apache.spark.shuffle.lodestone.executor.rows.BrokenRowsException
+import org.apache.spark.shuffle.lodestone.executor.rows.{BrokenRowsException, Lz4Blocks}
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.unsafe.Platform
 
@@ -22,6 +22,7 @@ final class EncodedRowsSuite {
     for (number <- 0 until cases) {
       try check(new Random(seed + number))
       catch {
+        // Catches everything, to add the seed: the test fails with it.
         case cause: Throwable => throw new AssertionError(s"with seed ${seed + number}", cause)
       }
     }
@@ -241,7 +242,7 @@ object EncodedRowsSuite {
   /** Makes the checksum of the first group right. */
   private def sign(block: Array[Byte]): Unit = {
     import RowGroupHead._
-    val head = numbersIn(block)
+    val head = Lz4Blocks.numbersIn(block)
     val packed = math.min(head.getInt(PackedBytesAt), block.length - HeadBytes)
     val crc = new java.util.zip.CRC32C
     crc.update(block, 0, ChecksumAt)

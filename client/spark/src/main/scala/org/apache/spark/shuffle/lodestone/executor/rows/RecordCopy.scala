@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-package org.apache.spark.shuffle.lodestone.executor.push.records
+package org.apache.spark.shuffle.lodestone.executor.rows
 
 import org.apache.spark.unsafe.Platform
 
-private[records] object RecordCopy {
+private[executor] object RecordCopy {
 
   /**
    * Below this length a call of the JVM's copy takes longer than this loop. Most records are
