@@ -76,8 +76,8 @@ pub struct Measured {
     pub client_usage: Usage,
     /// Blocks that were not merged, by reason.
     pub refused: BTreeMap<String, u64>,
-    /// Bytes that slow connections sent or read meanwhile.
-    pub slow_bytes: u64,
+    /// Bytes that slow connections sent or read meanwhile, if there were any such connections.
+    pub slow_bytes: Option<u64>,
     /// The consequences of the trouble.
     pub aftermath: Option<Aftermath>,
 }

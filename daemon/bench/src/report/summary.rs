@@ -154,7 +154,7 @@ mod tests {
             server_usage: (server != "far").then_some(usage),
             client_usage: Usage::default(),
             refused: Default::default(),
-            slow_bytes: 0,
+            slow_bytes: None,
             aftermath: None,
         }
     }

@@ -135,8 +135,8 @@ fn merging(merged: &Summary, report: &Report) -> Option<String> {
 }
 
 fn trouble(one: &Measured) -> Option<String> {
-    let slow = (one.slow_bytes > 0).then(|| {
-        let megabytes = one.slow_bytes as f64 / 1e6;
+    let slow = one.slow_bytes.map(|bytes| {
+        let megabytes = bytes as f64 / 1e6;
         let did = match one.phase {
             Phase::Push => "pushed",
             _ => "read",

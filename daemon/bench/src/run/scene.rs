@@ -3,7 +3,6 @@
 
 use std::iter;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use lodestone_model::AppId;
 use lodestone_sort::progress::Progress;
@@ -65,9 +64,7 @@ pub async fn push(
     let planned = shuffles.iter().map(|shuffle| shuffle.workload);
     let mut measured = of(server, Phase::Push, planned, outcome, &tally);
     (measured.blocks, measured.bytes) = sum(works.iter().map(|work| work.merged.totals()));
-    if let Some(noise) = &noise_tally {
-        measured.slow_bytes = noise.slow_bytes.load(Ordering::Relaxed);
-    }
+    measured.slow_bytes = noise_tally.as_ref().map(|noise| noise.slow_bytes());
     if measured.aftermath.is_none() {
         for tally in iter::once(&tally).chain(&noise_tally) {
             only_given_up(server, tally)?;
@@ -229,6 +226,7 @@ async fn fetch(
     let planned = works.iter().map(|work| work.workload);
     let mut measured = of(server, phase, planned, outcome, &tally);
     (measured.blocks, measured.bytes) = sum(works.iter().map(|work| work.fetched.totals()));
+    measured.slow_bytes = (slow.connections > 0).then(|| tally.slow_bytes());
     let missing = |work: &Arc<FetchWork>| work.fetched.lacks(&work.merged);
     if let Some(missing) = works.iter().find_map(missing)
         && !measured.was_killed()
@@ -284,7 +282,7 @@ fn of(
         server_usage: outcome.server,
         client_usage: outcome.client,
         refused: tally.refused.all(),
-        slow_bytes: tally.slow_bytes.load(Ordering::Relaxed),
+        slow_bytes: None,
         aftermath: outcome.aftermath,
     }
 }

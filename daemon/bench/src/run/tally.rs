@@ -32,6 +32,11 @@ impl Tally {
             slow_bytes: AtomicU64::new(0),
         })
     }
+
+    /// Returns the bytes that slow clients have sent or got up to now.
+    pub fn slow_bytes(&self) -> u64 {
+        self.slow_bytes.load(Ordering::Relaxed)
+    }
 }
 
 /// A queue of work; each connection takes the next item.
