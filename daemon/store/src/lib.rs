@@ -49,12 +49,13 @@
 //!
 //! # Locks
 //!
-//! registrations -> applications -> one application -> partitions of one shuffle -> one map attempt
-//! -> one partition -> a file that partitions share. Each is released before disk work, except the
-//! locks of the partitions that are written and of the attempt that pushes, and the first one,
-//! which is held while an executor is recorded on disk. One thread at a time writes several
-//! partitions together: it locks all of them, and all are on the same disk. Locks that are held
-//! during disk work are timed locks. A call with [`Wait::Never`] takes only timed locks that are
+//! registrations -> their log on one disk -> applications -> one application -> partitions of one
+//! shuffle -> one map attempt -> one partition -> a file that partitions share. Each is released
+//! before disk work, except the locks of the partitions that are written and of the attempt that
+//! pushes, and the first one: it is held while other threads record an executor on the disks, for
+//! which its holder waits for a limited time. One thread at a time writes several partitions
+//! together: it locks all of them, and all are on the same disk. Locks that are held during disk
+//! work are timed locks. A call with [`Wait::Never`] takes only timed locks that are
 //! free, and asks no disk.
 
 pub mod fs;

@@ -21,7 +21,8 @@ use crate::resource::reserve::Reserve;
 use crate::resource::trash::Trash;
 use crate::resource::write_calls::WriteCalls;
 use crate::resource::{Environment, Resources, locked, writing};
-use crate::state::registrations::{Earlier, Registrations};
+use crate::state::registration_files::Earlier;
+use crate::state::registrations::Registrations;
 use crate::state::store::Store;
 use crate::sync::atomic::{AtomicBool, AtomicU64};
 use crate::sync::{Mutex, RwLock};
@@ -107,12 +108,11 @@ impl Store {
         };
         let process_number = environment.random.next_u64().map_err(OpenError::NoRandom)?;
         let earlier_roots = leftovers.iter().map(|leftover| &leftover.root);
-        let earlier = Earlier::read(fs, earlier_roots.chain(roots.first()).map(PathBuf::as_path));
+        let earlier = Earlier::read(fs, earlier_roots.chain(&roots).map(PathBuf::as_path));
         let budget = Arc::new(Budget::new(config.memory_bytes, config.quota_percent));
-        let root = roots.first().cloned().unwrap_or_default();
         let is_private = are_private(&roots, fs);
         let store = Arc::new(Self {
-            registrations: Registrations::new(root, earlier.number),
+            registrations: Registrations::new(&roots, &earlier),
             resources: Resources {
                 trash: Trash::new(roots.len()),
                 write_calls: WriteCalls::new(roots.len()),
@@ -182,6 +182,7 @@ impl Store {
     /// requests are refused as unknown. Files in Spark's merge directories stay: executors read
     /// them without the daemon, and Spark removes them.
     pub fn close(&self) {
+        self.close_registrations();
         let executors = self.known_registrations().len() + self.registrations.without_room_count();
         writing(&self.applications).clear();
         let fs = self.resources.fs();
@@ -194,7 +195,7 @@ impl Store {
             .all(|root| forget(root, fs).is_ok())
         {
             for root in self.resources.disks.roots() {
-                if executors > 0 && self.registrations.are_in(root) {
+                if executors > 0 {
                     incarnation::remove_data(fs, root);
                 } else {
                     incarnation::remove(fs, root);
@@ -202,6 +203,12 @@ impl Store {
             }
         }
         locked(&self.locks).clear();
+    }
+
+    fn close_registrations(&self) {
+        let fs = &self.resources.environment.fs;
+        let known = || self.known_registrations();
+        self.registrations.close(fs, &known);
     }
 
     /// Gives the directories free for the next daemon: a write of this one hangs, and its process
@@ -213,6 +220,8 @@ impl Store {
     /// Closes the store like [`Store::close`], but hands remote shuffles over to the next daemon on
     /// the same directories, which continues them. Writes out the data in memory.
     pub fn hand_over(&self) {
+        // First: the handover waits for disks that may hang.
+        self.close_registrations();
         if !self.write_handover() {
             self.close();
             return;

@@ -6,11 +6,15 @@
 pub(crate) use std::sync::{
     Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard, atomic,
 };
+#[cfg(not(feature = "shuttle"))]
+pub(crate) use std::thread;
 
 #[cfg(feature = "shuttle")]
 pub(crate) use shuttle::sync::{
     Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard, atomic,
 };
+#[cfg(feature = "shuttle")]
+pub(crate) use shuttle::thread;
 
 /// Mutexes whose waits have a limit.
 pub(crate) mod timed {

@@ -38,6 +38,9 @@ pub(crate) const BLOCK_BYTES: usize = 300_000;
 /// A daemon that stops answers the requests in work for 11 s at the most.
 const LONGEST_STOP: Duration = Duration::from_secs(20);
 
+/// Spark repeats a registration after this time.
+const REGISTRATION_TIMEOUT: Duration = Duration::from_secs(5);
+
 /// The two disks, and the applications whose executors are there.
 pub(crate) const BAD: usize = 0;
 pub(crate) const WELL: usize = 1;
@@ -402,6 +405,28 @@ fn executors_register_while_another_disk_hangs_in_their_registrations() {
         })
         .collect();
     host.fs.await_hanging(4);
+    for n in 0..10 {
+        let request = host.registration(WELL, &format!("new-{n}"));
+        quickly("a registration", || {
+            let id = host.client.send_rpc(&request);
+            assert!(host.client.answer_to(id).is_empty());
+        });
+    }
+    host.everything_else_goes_on();
+    host.ends_in_time();
+    drop(mended);
+    host.daemon.stop();
+}
+
+#[test]
+fn executors_register_while_a_data_directory_hangs_to_which_they_are_written() {
+    let mut host = Host::start();
+    let mended = host.fs.hang(&host.path(BAD).join("data"), &[Does::Open]);
+    let began = Instant::now();
+    let id = host.client.send_rpc(&host.registration(WELL, "first"));
+    assert!(host.client.answer_to(id).is_empty());
+    let took = began.elapsed();
+    assert!(took < REGISTRATION_TIMEOUT, "it took {took:?}");
     for n in 0..10 {
         let request = host.registration(WELL, &format!("new-{n}"));
         quickly("a registration", || {

@@ -11,6 +11,7 @@ use crate::resource::dirs::HashedDirs;
 use crate::resource::locked;
 use crate::resource::names::{HeldNames, Names};
 use crate::state::executors::{Executor, ExecutorInfo};
+use crate::state::registration_files::Registration;
 use crate::state::store::Store;
 
 /// Directories of one executor, subdirectories of one directory.
@@ -49,29 +50,34 @@ impl Store {
         attempt: AppAttempt,
         info: ExecutorInfo,
     ) -> Result<(), Refusal> {
-        match self.register(app, exec, (attempt, info.clone()), Names::hold) {
+        let registration = (attempt, info.clone());
+        match self.register(app, exec, None, registration, Names::hold) {
             Err(full) if full.code == Code::Overloaded && self.make_room(app, &info) => {
-                self.register(app, exec, (attempt, info), Names::hold)
+                self.register(app, exec, None, (attempt, info), Names::hold)
             }
             done => done,
         }
     }
 
-    /// Registers an executor that an earlier daemon knew.
-    pub(crate) fn register_again(
-        &self,
-        app: &AppId,
-        exec: &str,
-        attempt: AppAttempt,
-        info: ExecutorInfo,
-    ) -> Result<(), Refusal> {
-        self.register(app, exec, (attempt, info), Names::hold_again)
+    /// Registers an executor that an earlier daemon knew. It keeps its serial: this daemon may have
+    /// read an old file, and the last registration must count when another disk is back.
+    pub(crate) fn register_again(&self, registration: Registration) -> Result<(), Refusal> {
+        let Registration {
+            serial,
+            app,
+            attempt,
+            executor,
+            info,
+        } = registration;
+        let (app, info) = (AppId::new(&app)?, (AppAttempt(attempt), info));
+        self.register(&app, &executor, Some(serial), info, Names::hold_again)
     }
 
     fn register(
         &self,
         app: &AppId,
         exec: &str,
+        serial: Option<u64>,
         (attempt, info): (AppAttempt, ExecutorInfo),
         hold: fn(&Arc<Names>, &AppId, u64) -> Option<HeldNames>,
     ) -> Result<(), Refusal> {
@@ -104,7 +110,9 @@ impl Store {
                 let dirs = dirs.map(|dir| self.placed(dir, &mounts, new_disks));
                 HashedDirs::new(dirs.collect(), info.sub_dirs)
             };
+            let unix_ms = self.resources.environment.clock.unix_ms();
             let executor = Executor {
+                serial: serial.unwrap_or_else(|| self.registrations.next_serial(unix_ms)),
                 attempt,
                 dirs: placed(dirs).holding(names),
                 merge_dir: info.merge_dir,

@@ -5,24 +5,32 @@ use std::io;
 use std::path::Path;
 use std::sync::atomic::Ordering::SeqCst;
 
-use lodestone_model::{AppAttempt, AppId, Code, Refusal};
+use lodestone_model::{AppId, Code};
 use lodestone_planted::{self as planted, Bug};
 
 use crate::resource::locked;
 use crate::resource::timed_mutex::TimedGuard;
-use crate::state::registrations::{Log, Registration};
+use crate::state::registration_files::Registration;
 use crate::state::store::Store;
 
 impl Store {
     /// Best effort: without this record the executor is only unknown after a restart.
     pub(crate) fn write_down(
         &self,
-        log: Option<TimedGuard<'_, Log>>,
+        turn: Option<TimedGuard<'_, ()>>,
         is_news: bool,
         registration: &Registration,
     ) {
-        let written = match log {
-            Some(mut log) => self.write_down_in_turn(&mut log, is_news, registration),
+        if self.registrations.is_held.load(SeqCst) {
+            return;
+        }
+        let written = match turn {
+            Some(_turn) => {
+                let fs = &self.resources.environment.fs;
+                let news = is_news.then_some(registration);
+                let known = || self.known_registrations();
+                self.registrations.add(fs, news, &known)
+            }
             None => {
                 self.registrations.fall_behind();
                 Err(io::Error::other("others have waited for the disk in vain"))
@@ -34,19 +42,11 @@ impl Store {
         }
     }
 
-    fn write_down_in_turn(
-        &self,
-        log: &mut Log,
-        is_news: bool,
-        registration: &Registration,
-    ) -> io::Result<()> {
-        if self.registrations.is_held.load(SeqCst) || (!is_news && self.registrations.is_whole(log))
-        {
-            return Ok(());
-        }
-        let fs = self.resources.fs();
+    /// Writes down on this disk what is not there, if anything.
+    pub(crate) fn repair_registrations(&self, place: usize) {
         let known = || self.known_registrations();
-        self.registrations.add(log, fs, registration, known)
+        let (fs, now_ms) = (self.resources.fs(), self.now_ms());
+        self.registrations.repair(place, fs, &known, now_ms);
     }
 
     /// Registers the executors of an earlier daemon again, if their directories still exist and are
@@ -54,19 +54,12 @@ impl Store {
     pub(crate) fn take_over(&self, registrations: Vec<Registration>) -> usize {
         let mut without_room = Vec::new();
         let taken = |registration: Registration| {
-            let Registration {
-                app,
-                attempt,
-                executor,
-                info,
-            } = registration.clone();
             if !self.is_present(&registration) {
                 return false;
             }
-            let registered = AppId::new(&app)
-                .map_err(Refusal::from)
-                .and_then(|app| self.register_again(&app, &executor, AppAttempt(attempt), info));
+            let registered = self.register_again(registration.clone());
             if let Err(refusal) = &registered {
+                let Registration { app, executor, .. } = &registration;
                 tracing::warn!(app, executor, %refusal, "an executor is not taken over");
                 if refusal.code == Code::Overloaded {
                     without_room.push(registration);
@@ -96,14 +89,10 @@ impl Store {
                  their directories. Start the daemon again with more --memory"
             );
         }
-        if count + lost > 0
-            && let Some(mut log) = self.registrations.turn()
-        {
-            let (fs, known) = (self.resources.fs(), self.known_registrations());
-            let written = self
-                .registrations
-                .keep_apart(&mut log, fs, &without_room)
-                .and_then(|()| self.registrations.rewrite(&mut log, fs, &known));
+        if count + lost > 0 {
+            let known = || self.known_registrations();
+            let fs = self.resources.fs();
+            let written = self.registrations.start(fs, &without_room, &known);
             if let Err(error) = written {
                 tracing::warn!(%error, "a restart would forget executors");
             }

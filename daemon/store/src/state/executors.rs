@@ -8,7 +8,7 @@ use std::sync::Arc;
 use lodestone_model::{AppAttempt, AppId, Code, Refusal};
 use serde::{Deserialize, Serialize};
 
-use super::registrations::Registration;
+use super::registration_files::Registration;
 use crate::resource::dirs::HashedDirs;
 use crate::resource::names::HeldNames;
 
@@ -71,8 +71,10 @@ struct Absence {
 }
 
 /// One executor, as it registered.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub(crate) struct Executor {
+    /// A later registration has a higher one.
+    pub(crate) serial: u64,
     pub(crate) attempt: AppAttempt,
     pub(crate) dirs: HashedDirs,
     pub(crate) merge_dir: Option<String>,
@@ -95,7 +97,8 @@ impl Executors {
         executor: Executor,
     ) -> Result<bool, Refusal> {
         self.check_room(app, id)?;
-        let is_news = self.by_id.get(id) != Some(&executor);
+        let known = self.by_id.get(id);
+        let is_news = known.is_none_or(|known| !known.is_same(&executor));
         self.by_id.insert(id.into(), executor);
         self.registrations += 1;
         self.absent.clear();
@@ -241,8 +244,15 @@ impl Executors {
 }
 
 impl Executor {
+    /// True if the other one differs at most in the time of its registration.
+    fn is_same(&self, other: &Self) -> bool {
+        let parts = |one: &Self| (one.attempt, one.dirs.clone(), one.merge_dir.clone());
+        parts(self) == parts(other)
+    }
+
     pub(crate) fn registration(&self, app: &AppId, exec: &str) -> Registration {
         Registration {
+            serial: self.serial,
             app: app.to_string(),
             attempt: self.attempt.0,
             executor: exec.to_owned(),

@@ -7,6 +7,8 @@ pub(crate) mod attempt;
 pub(crate) mod attempts;
 pub(crate) mod executors;
 pub(crate) mod generation;
+pub(crate) mod registration_files;
+pub(crate) mod registration_log;
 pub(crate) mod registrations;
 pub(crate) mod removal;
 pub(crate) mod store;

@@ -3,52 +3,52 @@
 //! registers once, when it starts, and its blocks must be found after the daemon was restarted.
 //!
 //! ```text
-//! lodestone-<incarnation>/
-//!   executors-<n>    a line of JSON per registration; the last line about an executor counts
+//! lodestone-<incarnation>/    on each disk
+//!   executors-<n>    a line of JSON per registration, each with a serial
 //! ```
 //!
-//! The file grows with each registration, until half of it may be out of date. Then a file with the
-//! next number starts with the known ones, and the old file is removed. Numbers continue those of
-//! earlier daemons. Executors of an earlier daemon for which this one has no room are in a file of
-//! their own, which stays.
+//! Each disk has a log with all registrations, so that the failure of a disk loses none: no write
+//! says that a disk is about to fail. The line with the highest serial counts, in whatever file it
+//! is. So a disk that is back after it was away, a file that is cut, or one that a crash left
+//! beside the next one, has only older lines, or the same ones.
+//!
+//! A file grows with each registration, until half of it may be out of date. Then a file with the
+//! next number starts with the known ones, and the old file is removed. So it is, too, after a
+//! write failed, and after a disk hung: the log there lacks registrations, and the next
+//! registration, or the next look at the disk, writes all of them. No disk waits for another one.
+//! Executors of an earlier daemon for which this one has no room are in a file of their own, which
+//! stays.
 
-use std::collections::HashSet;
 use std::io;
-use std::ops::RangeInclusive;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
-
-use super::executors::ExecutorInfo;
-use crate::fs::{Fs, Open, read_exact_at, write_all_at};
-use crate::resource::incarnation::{registration_file_name, registration_files};
+use super::registration_files::{Earlier, Registration, lines_of};
+use super::registration_log::{DiskLog, Lines};
+use crate::fs::Fs;
+use crate::resource::disk::RETRY_MS;
 use crate::resource::timed_mutex::{TimedGuard, TimedMutex};
-use crate::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst};
 
-/// Size up to which the file grows before it is checked.
-const REWRITE_BYTES: u64 = 1024 * 1024;
+/// How long a registration waits for a disk that hangs. A disk in use is seldom silent for longer,
+/// and Spark repeats a registration after 5 s (`spark.shuffle.registration.timeout`).
+const WAIT: Duration = Duration::from_secs(3);
 
-/// Files have numbers from 1 on.
-const NO_FILES: RangeInclusive<u64> = 0..=0;
+/// How long it waits for each other one after a wait in vain.
+const SHORT_WAIT: Duration = Duration::from_millis(500);
 
-/// A file larger than this was not written here.
-const READ_BYTES_MAX: u64 = 1024 * 1024 * 1024;
-
-/// One executor.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Registration {
-    pub(crate) app: String,
-    pub(crate) attempt: i32,
-    pub(crate) executor: String,
-    #[serde(flatten)]
-    pub(crate) info: ExecutorInfo,
-}
+/// All that is known, to be written down.
+type Known<'a> = &'a dyn Fn() -> Vec<Registration>;
 
 /// Where they are written down.
 #[derive(Debug)]
 pub(crate) struct Registrations {
-    root: PathBuf,
-    log: TimedMutex<Log>,
+    turn: TimedMutex<()>,
+    /// By disk.
+    logs: Vec<Arc<DiskLog>>,
+    /// The highest serial.
+    serial: AtomicU64,
     /// An executor is known that could not wait until it was recorded.
     is_behind: AtomicBool,
     /// Nothing is written until all executors of earlier daemons are known again: the first file of
@@ -58,52 +58,37 @@ pub(crate) struct Registrations {
     without_room: AtomicUsize,
 }
 
-/// The file and what is in it.
-#[derive(Debug)]
-pub(crate) struct Log {
-    /// The number of the file that is written, or was last.
-    number: u64,
-    /// The numbers of files that stay: nothing else has the executors without room.
-    kept: RangeInclusive<u64>,
-    /// False if there is nothing yet, or not all that is known.
-    is_whole: bool,
-    bytes: u64,
-    rewrite_at: u64,
-}
-
 impl Registrations {
-    /// `number` is that of the newest file of earlier daemons: those of this one are newer.
-    pub(crate) fn new(root: PathBuf, number: u64) -> Self {
-        let log = TimedMutex::new(Log {
-            number,
-            kept: NO_FILES,
-            is_whole: false,
-            bytes: 0,
-            rewrite_at: 0,
-        });
+    /// Those of this daemon are newer than the earlier ones.
+    pub(crate) fn new(roots: &[PathBuf], earlier: &Earlier) -> Self {
+        let log = |root: &PathBuf| DiskLog::new(root, earlier.number, earlier.is_whole);
         Self {
-            root,
-            log,
+            turn: TimedMutex::default(),
+            logs: roots.iter().map(log).map(Arc::new).collect(),
+            serial: earlier.serial().into(),
             is_behind: false.into(),
             is_held: false.into(),
             without_room: 0.into(),
         }
     }
 
-    /// Returns a lock to hold while an executor is registered and recorded, so that the file has
+    /// Returns a lock to hold while an executor is registered and recorded, so that the files have
     /// the order in which it happened. It does not wait for a disk that hangs: an executor that
     /// cannot register ends.
-    pub(crate) fn turn(&self) -> Option<TimedGuard<'_, Log>> {
-        self.log.lock().ok()
+    pub(crate) fn turn(&self) -> Option<TimedGuard<'_, ()>> {
+        self.turn.lock().ok()
     }
 
-    /// Returns true if the next daemon will find all that is known.
+    /// Returns the serial of a registration. It is a time, if possible: an earlier daemon may have
+    /// given higher numbers than this one could read.
+    pub(crate) fn next_serial(&self, unix_ms: u64) -> u64 {
+        self.serial.fetch_max(unix_ms, SeqCst);
+        self.serial.fetch_add(1, SeqCst) + 1
+    }
+
+    /// Returns true if the next daemon will find all that is known, on each disk.
     pub(crate) fn are_kept(&self) -> bool {
-        self.turn().is_some_and(|log| self.is_whole(&log))
-    }
-
-    pub(crate) fn is_whole(&self, log: &Log) -> bool {
-        log.is_whole && !self.is_behind.load(SeqCst)
+        !self.is_behind.load(SeqCst) && self.logs.iter().all(|log| log.is_whole())
     }
 
     /// All is to be written down the next time.
@@ -111,69 +96,110 @@ impl Registrations {
         self.is_behind.store(true, SeqCst);
     }
 
-    /// Returns true if the file is in this directory.
-    pub(crate) fn are_in(&self, root: &Path) -> bool {
-        self.root == root
-    }
-
-    /// Records a registration; together with all that is `known`, which includes it, when a new
-    /// file is due. After a failure a new file is due.
+    /// Records a registration, if it is one, on each disk; together with all that is `known`, which
+    /// includes it, where a new file is due. After a failure a new file is due. Fails if no disk
+    /// has it. The caller has the turn.
     pub(crate) fn add(
         &self,
-        log: &mut Log,
-        fs: &dyn Fs,
-        registration: &Registration,
-        known: impl FnOnce() -> Vec<Registration>,
+        fs: &Arc<dyn Fs>,
+        news: Option<&Registration>,
+        known: Known<'_>,
     ) -> io::Result<()> {
-        let line = line_of(registration)?;
-        let was_whole = std::mem::take(&mut log.is_whole) && !self.is_behind.swap(false, SeqCst);
-        if !was_whole || log.bytes >= log.rewrite_at {
-            return self.rewrite(log, fs, &known());
-        }
-        let file = fs.open(&self.path(log.number), Open::Write)?;
-        write_all_at(file.as_ref(), &[&line], log.bytes)?;
-        log.bytes += line.len() as u64;
-        log.is_whole = true;
-        Ok(())
-    }
-
-    /// Starts the next file with all that is known.
-    pub(crate) fn rewrite(
-        &self,
-        log: &mut Log,
-        fs: &dyn Fs,
-        known: &[Registration],
-    ) -> io::Result<()> {
-        let before = registration_files(fs, &self.root)?;
-        log.bytes = self.write_next(log, fs, known)?;
-        for (number, name) in before {
-            if !log.kept.contains(&number) {
-                // A file that stays is read before the newer one, and changes nothing.
-                let _ = fs.remove_file(&self.root.join(name));
+        self.pass_on_delay();
+        let line = news.map(|one| lines_of(std::slice::from_ref(one)));
+        let line = line.transpose()?.map(Arc::new);
+        let mut all = KnownLines { known, lines: None };
+        let mut wait = WAIT;
+        let mut outcome = Ok(());
+        let mut is_kept = false;
+        for log in &self.logs {
+            let begun = log.begin(wait, |file| match file.needs_all() {
+                true => Ok(Some(Lines::All(all.get()?))),
+                false => Ok(line.clone().map(Lines::Next)),
+            });
+            let written = begun.and_then(|begun| match begun {
+                Some(write) => log.write_in_time(write, fs, wait),
+                None => Ok(()),
+            });
+            match written {
+                Ok(()) => is_kept = true,
+                Err(error) => {
+                    // The disks together must not take longer than the client waits.
+                    if error.kind() == io::ErrorKind::TimedOut {
+                        wait = SHORT_WAIT;
+                    }
+                    outcome = Err(error);
+                }
             }
         }
-        log.rewrite_at = REWRITE_BYTES.max(2 * log.bytes);
-        log.is_whole = true;
+        if is_kept { Ok(()) } else { outcome }
+    }
+
+    /// Writes down what this daemon has taken over, on this thread, and the executors for which it
+    /// has no room.
+    pub(crate) fn start(
+        &self,
+        fs: &dyn Fs,
+        without_room: &[Registration],
+        known: Known<'_>,
+    ) -> io::Result<()> {
+        self.without_room.store(without_room.len(), SeqCst);
+        let apart = Arc::new(lines_of(without_room)?);
+        let all = Arc::new(lines_of(&known())?);
+        for log in &self.logs {
+            let (apart, all) = (Arc::clone(&apart), Arc::clone(&all));
+            let begun = log.begin(WAIT, |_| Ok(Some(Lines::First { apart, all })))?;
+            begun.map(|write| write.run(fs));
+        }
         Ok(())
     }
 
-    /// Writes these into a file of their own, for a daemon with more memory: this one has no room
-    /// for them. The file needs none of it.
-    pub(crate) fn keep_apart(
-        &self,
-        log: &mut Log,
-        fs: &dyn Fs,
-        without_room: &[Registration],
-    ) -> io::Result<()> {
-        self.without_room.store(without_room.len(), SeqCst);
-        if without_room.is_empty() {
-            return Ok(());
+    /// Writes all that is known to the log on this disk, on the thread of the disk, if it lacks
+    /// something: perhaps no executor registers before the next daemon starts.
+    pub(crate) fn repair(&self, place: usize, fs: &dyn Fs, known: Known<'_>, now_ms: u64) {
+        let Some(log) = self.logs.get(place) else {
+            return;
+        };
+        // If an executor registers just now, the next look comes in time.
+        let Some(turn) = self.turn.try_lock() else {
+            return;
+        };
+        self.pass_on_delay();
+        if !log.is_due(now_ms) {
+            return;
         }
-        // Until they are in the next file, only the older ones have them.
-        log.kept = 0..=log.number + 1;
-        self.write_next(log, fs, without_room)?;
-        log.kept = log.number..=log.number;
-        Ok(())
+        let begun = log.begin(Duration::ZERO, |_| {
+            let known = known();
+            // Nothing to write: also before the first registration.
+            let lines = (!known.is_empty()).then(|| lines_of(&known).map(Arc::new));
+            Ok(lines.transpose()?.map(Lines::All))
+        });
+        // Others may register while this disk hangs.
+        drop(turn);
+        if let Ok(Some(write)) = begun
+            && !write.run(fs)
+        {
+            log.retry_at(now_ms + RETRY_MS);
+        }
+    }
+
+    /// Writes what a log lacks, as far as the disks do it in time, and nothing any more from then
+    /// on. Call it before the executors are forgotten, which would look as if there were none.
+    pub(crate) fn close(&self, fs: &Arc<dyn Fs>, known: Known<'_>) {
+        // The last moment: a disk that hung may just have gone on.
+        self.logs.iter().for_each(|log| log.wait_again());
+        if let Some(_turn) = self.turn.try_lock()
+            && !known().is_empty()
+            && let Err(error) = self.add(fs, None, known)
+        {
+            tracing::warn!(%error, "the next daemon will not know all executors");
+        }
+        let mut wait = WAIT;
+        for log in &self.logs {
+            if !log.close(wait) {
+                wait = SHORT_WAIT;
+            }
+        }
     }
 
     /// The number of executors for which there is no room.
@@ -186,105 +212,36 @@ impl Registrations {
         if self.without_room_count() == 0 {
             return Ok(Vec::new());
         }
-        let kept = self.turn().map(|log| log.kept.clone());
-        let kept = kept.ok_or(io::ErrorKind::ResourceBusy)?;
-        if kept.start() != kept.end() {
-            return Err(io::Error::other("they could not be written again"));
-        }
-        let content = content(fs, &self.path(*kept.end()))?;
-        Ok(registrations_in(&content).collect())
-    }
-
-    /// Writes the next file, and returns its size.
-    fn write_next(&self, log: &mut Log, fs: &dyn Fs, all: &[Registration]) -> io::Result<u64> {
-        let lines = all.iter().map(line_of).collect::<io::Result<Vec<_>>>()?;
-        let lines = lines.concat();
-        log.number += 1;
-        let file = fs.open(&self.path(log.number), Open::Create)?;
-        write_all_at(file.as_ref(), &[&lines], 0)?;
-        Ok(lines.len() as u64)
-    }
-
-    fn path(&self, number: u64) -> PathBuf {
-        self.root.join(registration_file_name(number))
-    }
-}
-
-fn line_of(registration: &Registration) -> io::Result<Vec<u8>> {
-    let mut line = serde_json::to_vec(registration)?;
-    line.push(b'\n');
-    Ok(line)
-}
-
-/// A line that is cut is left out: its executor got no answer.
-fn registrations_in(content: &[u8]) -> impl Iterator<Item = Registration> {
-    let lines = content.split(|byte| *byte == b'\n');
-    lines.filter_map(|line| serde_json::from_slice(line).ok())
-}
-
-/// The registrations of earlier daemons.
-#[derive(Debug, Default)]
-pub(crate) struct Earlier {
-    /// In the order of the registrations.
-    pub(crate) registrations: Vec<Registration>,
-    /// The number of the newest file.
-    pub(crate) number: u64,
-    /// False if a file could not be read.
-    pub(crate) is_whole: bool,
-}
-
-impl Earlier {
-    /// Reads the directories of earlier daemons.
-    pub(crate) fn read<'a>(fs: &dyn Fs, roots: impl Iterator<Item = &'a Path>) -> Self {
-        let mut earlier = Self {
-            is_whole: true,
-            ..Self::default()
-        };
-        let mut files = Vec::new();
-        for root in roots {
-            match registration_files(fs, root) {
-                Ok(found) => files.extend(found.into_iter().map(|(n, name)| (n, root.join(name)))),
-                Err(error) => earlier.miss(root, &error),
+        let mut outcome = Err(io::Error::other("they could not be written again"));
+        for found in self.logs.iter().filter_map(|log| log.without_room(fs)) {
+            outcome = found;
+            if outcome.is_ok() {
+                break;
             }
         }
-        files.sort_unstable();
-        earlier.number = files.last().map_or(0, |(number, _)| *number);
-        for (_, path) in files {
-            match content(fs, &path) {
-                Ok(content) => earlier.registrations.extend(registrations_in(&content)),
-                Err(error) => earlier.miss(&path, &error),
-            }
+        outcome
+    }
+
+    fn pass_on_delay(&self) {
+        if self.is_behind.swap(false, SeqCst) {
+            self.logs.iter().for_each(|log| log.fall_behind());
         }
-        earlier.keep_last();
-        earlier
-    }
-
-    /// Only the last registration of an executor may be written again: if the daemon is killed
-    /// during this, a newer file must not have an older registration.
-    fn keep_last(&mut self) {
-        let mut seen = HashSet::new();
-        let mut last: Vec<_> = std::mem::take(&mut self.registrations)
-            .into_iter()
-            .rev()
-            .filter(|one| seen.insert((one.app.clone(), one.executor.clone())))
-            .collect();
-        last.reverse();
-        self.registrations = last;
-    }
-
-    fn miss(&mut self, path: &Path, error: &io::Error) {
-        tracing::warn!(path = %path.display(), %error, "registrations of executors cannot be read");
-        self.is_whole = false;
     }
 }
 
-fn content(fs: &dyn Fs, path: &Path) -> io::Result<Vec<u8>> {
-    let file = fs.open(path, Open::Read)?;
-    let size = file.size()?;
-    if size > READ_BYTES_MAX {
-        return Err(io::ErrorKind::FileTooLarge.into());
+/// The lines of all that is known, for several disks.
+struct KnownLines<'a> {
+    known: Known<'a>,
+    lines: Option<Arc<Vec<u8>>>,
+}
+
+impl KnownLines<'_> {
+    fn get(&mut self) -> io::Result<Arc<Vec<u8>>> {
+        if let Some(lines) = &self.lines {
+            return Ok(Arc::clone(lines));
+        }
+        let lines = Arc::new(lines_of(&(self.known)())?);
+        self.lines = Some(Arc::clone(&lines));
+        Ok(lines)
     }
-    let mut content = vec![0; size as usize];
-    read_exact_at(file.as_ref(), &mut content, 0)?;
-    Ok(content)
 }

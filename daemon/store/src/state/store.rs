@@ -10,7 +10,8 @@ use lodestone_model::{AppAttempt, AppId, Code, Load, Refusal, ShuffleKey, State}
 
 use super::application::{Application, ApplicationState, unknown_application};
 use super::generation::Generation;
-use super::registrations::{Registration, Registrations};
+use super::registration_files::Registration;
+use super::registrations::Registrations;
 use super::removal::Removal;
 use crate::fs::Lock;
 use crate::resource::account::Account;
@@ -88,6 +89,7 @@ impl Store {
         if let Ok(index) = DiskIndex::try_from(place) {
             resources.disks.look_at(index, &resources.environment);
         }
+        self.repair_registrations(place);
         resources.trash.empty(place, resources);
     }
 

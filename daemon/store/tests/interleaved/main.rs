@@ -15,6 +15,7 @@ mod ends;
 mod explore;
 mod planted;
 mod pushes;
+mod registrations;
 mod spark;
 
 #[expect(dead_code, reason = "other tests of the store need more of it")]

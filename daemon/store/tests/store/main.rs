@@ -20,6 +20,7 @@ mod memory;
 mod merged;
 mod open;
 mod os;
+mod registrations;
 mod remote;
 mod removed_files;
 mod repeats;
