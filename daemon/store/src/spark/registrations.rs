@@ -29,7 +29,7 @@ impl Store {
                 let fs = &self.resources.environment.fs;
                 let news = is_news.then_some(registration);
                 let known = || self.known_registrations();
-                self.registrations.add(fs, news, &known)
+                self.registrations.add(fs, news, &known, self.now_ms())
             }
             None => {
                 self.registrations.fall_behind();

@@ -36,7 +36,7 @@ struct State {
     error: Option<io::Error>,
     /// Nothing is written any more: what is known now is not all that the next daemon needs.
     is_closed: bool,
-    /// When a look may try again to write all that is known.
+    /// When all that is known may be written again, after a failure.
     retry_at_ms: u64,
 }
 
@@ -210,13 +210,18 @@ impl DiskLog {
         state.file.as_ref().is_some_and(|file| file.is_whole)
     }
 
-    /// Returns true if it is free, does not have all that is known, and a look may try again.
-    pub(crate) fn is_due(&self, now_ms: u64) -> bool {
+    /// Returns true if a write may begin, and must write all that is known.
+    pub(crate) fn is_lacking(&self) -> bool {
         let state = locked(&self.state);
-        let file = state.file.as_ref();
-        file.is_some_and(|file| !file.is_whole) && now_ms >= state.retry_at_ms
+        state.file.as_ref().is_some_and(|file| !file.is_whole)
     }
 
+    /// Returns true if a write failed, and it is too early for another one.
+    pub(crate) fn rests(&self, now_ms: u64) -> bool {
+        self.is_lacking() && now_ms < locked(&self.state).retry_at_ms
+    }
+
+    /// A write failed: others should wait until then.
     pub(crate) fn retry_at(&self, ms: u64) {
         locked(&self.state).retry_at_ms = ms;
     }

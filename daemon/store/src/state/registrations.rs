@@ -97,13 +97,15 @@ impl Registrations {
     }
 
     /// Records a registration, if it is one, on each disk; together with all that is `known`, which
-    /// includes it, where a new file is due. After a failure a new file is due. Fails if no disk
-    /// has it. The caller has the turn.
+    /// includes it, where a new file is due. After a failure a new file is due; if another disk has
+    /// the registration, not at once: each executor would write all of them to a disk that is gone.
+    /// Fails if no disk has it. The caller has the turn.
     pub(crate) fn add(
         &self,
         fs: &Arc<dyn Fs>,
         news: Option<&Registration>,
         known: Known<'_>,
+        now_ms: u64,
     ) -> io::Result<()> {
         self.pass_on_delay();
         let line = news.map(|one| lines_of(std::slice::from_ref(one)));
@@ -112,7 +114,12 @@ impl Registrations {
         let mut wait = WAIT;
         let mut outcome = Ok(());
         let mut is_kept = false;
-        for log in &self.logs {
+        let logs = self.logs.iter();
+        let (whole, lacking): (Vec<_>, Vec<_>) = logs.partition(|log| log.is_whole());
+        for log in whole.into_iter().chain(lacking) {
+            if is_kept && log.rests(now_ms) {
+                continue;
+            }
             let begun = log.begin(wait, |file| match file.needs_all() {
                 true => Ok(Some(Lines::All(all.get()?))),
                 false => Ok(line.clone().map(Lines::Next)),
@@ -128,6 +135,7 @@ impl Registrations {
                     if error.kind() == io::ErrorKind::TimedOut {
                         wait = SHORT_WAIT;
                     }
+                    log.retry_at(now_ms.saturating_add(RETRY_MS));
                     outcome = Err(error);
                 }
             }
@@ -165,7 +173,7 @@ impl Registrations {
             return;
         };
         self.pass_on_delay();
-        if !log.is_due(now_ms) {
+        if !log.is_lacking() || log.rests(now_ms) {
             return;
         }
         let begun = log.begin(Duration::ZERO, |_| {
@@ -190,7 +198,7 @@ impl Registrations {
         self.logs.iter().for_each(|log| log.wait_again());
         if let Some(_turn) = self.turn.try_lock()
             && !known().is_empty()
-            && let Err(error) = self.add(fs, None, known)
+            && let Err(error) = self.add(fs, None, known, u64::MAX)
         {
             tracing::warn!(%error, "the next daemon will not know all executors");
         }

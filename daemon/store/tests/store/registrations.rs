@@ -444,6 +444,23 @@ fn executors_register_and_are_written_down_while_one_of_two_disks_hangs() {
     assert!(knows_all(&start(&fs, 2), &["1", "2", "3"]));
 }
 
+#[test]
+fn a_disk_that_is_gone_is_not_asked_at_each_registration() {
+    let fs = disks();
+    let world = start(&fs, 1);
+    fs.break_dir(Path::new(FIRST), Errno::IO);
+    register(&world, "0");
+    fs.mend(Path::new(FIRST));
+    (1..10).for_each(|n| register(&world, &n.to_string()));
+    assert_eq!(written(&fs, FIRST), [] as [PathBuf; 0]);
+    world.clock.advance_ms(RETRY_MS);
+    register(&world, "10");
+    fs.crash();
+    replace_disk(&fs, SECOND);
+    let next = start(&fs, 2);
+    assert!((0..=10).all(|n| knows(&next, &n.to_string())));
+}
+
 /// An old file is removed together with the next write, which may hang with its disk.
 #[test]
 fn an_executor_registers_while_a_disk_hangs_on_which_an_old_file_is_to_be_removed() {
