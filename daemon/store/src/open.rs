@@ -159,10 +159,13 @@ impl Store {
             tracing::info!(dir = %root.display(), "an earlier daemon left this: removed");
             incarnation::remove_data(fs, root);
         }
-        let was_read = earlier.is_whole;
+        let read: Vec<_> = leftovers
+            .iter()
+            .filter(|leftover| earlier.has_read(&leftover.root))
+            .collect();
         let executors = self.take_over(earlier.registrations);
-        if is_all && was_read && (executors == 0 || self.registrations.are_kept()) {
-            for leftover in leftovers {
+        if is_all && (executors == 0 || self.registrations.are_kept()) {
+            for leftover in read {
                 incarnation::remove(fs, &leftover.root);
             }
         }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Files of registrations: see `registrations.rs`.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
@@ -38,7 +38,7 @@ pub(crate) fn lines_of(registrations: &[Registration]) -> io::Result<Vec<u8>> {
     Ok(lines)
 }
 
-/// A line that is cut is left out: its executor got no answer, or another file has it, too.
+/// A line that is cut is left out: another file has it, too, or no disk has taken it in time.
 pub(crate) fn registrations_in(content: &[u8]) -> impl Iterator<Item = Registration> {
     let lines = content.split(|byte| *byte == b'\n');
     lines.filter_map(|line| serde_json::from_slice(line).ok())
@@ -51,8 +51,8 @@ pub(crate) struct Earlier {
     pub(crate) registrations: Vec<Registration>,
     /// The number of the newest file.
     pub(crate) number: u64,
-    /// False if a file could not be read.
-    pub(crate) is_whole: bool,
+    /// The directories in which not all files could be read.
+    unread: BTreeSet<PathBuf>,
 }
 
 impl Earlier {
@@ -63,25 +63,23 @@ impl Earlier {
     /// is taken from an older one: it has ended, and its directories are gone, or will be soon.
     /// Only if no file with its last registration can be read, an earlier one counts.
     pub(crate) fn read<'a>(fs: &dyn Fs, roots: impl Iterator<Item = &'a Path>) -> Self {
-        let mut earlier = Self {
-            is_whole: true,
-            ..Self::default()
-        };
+        let mut earlier = Self::default();
         let mut files = Vec::new();
         for root in roots {
             match registration_files(fs, root) {
-                Ok(found) => files.extend(found.into_iter().map(|(n, name)| (n, root.join(name)))),
-                Err(error) => earlier.miss(root, &error),
+                Ok(found) => files.extend(found.into_iter().map(|(n, name)| (n, root, name))),
+                Err(error) => earlier.miss(root, root, &error),
             }
         }
         files.sort_unstable();
-        earlier.number = files.last().map_or(0, |(number, _)| *number);
+        earlier.number = files.last().map_or(0, |(number, ..)| *number);
         // Each disk has a copy, so only the last registration is kept while they are read.
         let mut last: HashMap<_, (u64, usize, Registration)> = HashMap::new();
         let mut position = 0;
-        for (_, path) in files {
+        for (_, root, name) in files {
+            let path = root.join(name);
             let content = content(fs, &path).unwrap_or_else(|error| {
-                earlier.miss(&path, &error);
+                earlier.miss(root, &path, &error);
                 Vec::new()
             });
             for one in registrations_in(&content) {
@@ -106,9 +104,14 @@ impl Earlier {
         self.registrations.last().map_or(0, |last| last.serial)
     }
 
-    fn miss(&mut self, path: &Path, error: &io::Error) {
+    /// Returns true if all files in this directory have been read.
+    pub(crate) fn has_read(&self, root: &Path) -> bool {
+        !self.unread.contains(root)
+    }
+
+    fn miss(&mut self, root: &Path, path: &Path, error: &io::Error) {
         tracing::warn!(path = %path.display(), %error, "registrations of executors cannot be read");
-        self.is_whole = false;
+        self.unread.insert(root.into());
     }
 }
 

@@ -61,7 +61,7 @@ pub(crate) struct Registrations {
 impl Registrations {
     /// Those of this daemon are newer than the earlier ones.
     pub(crate) fn new(roots: &[PathBuf], earlier: &Earlier) -> Self {
-        let log = |root: &PathBuf| DiskLog::new(root, earlier.number, earlier.is_whole);
+        let log = |root: &PathBuf| DiskLog::new(root, earlier.number, earlier.has_read(root));
         Self {
             turn: TimedMutex::default(),
             logs: roots.iter().map(log).map(Arc::new).collect(),

@@ -298,6 +298,27 @@ fn a_file_that_could_not_be_read_stays_for_the_next_daemon() {
 }
 
 #[test]
+fn a_file_that_cannot_be_read_keeps_only_its_own_directory() {
+    let fs = disks();
+    let first = start(&fs, 1);
+    register(&first, "1");
+    fs.crash();
+    let unreadable = written(&fs, FIRST).swap_remove(0);
+    fs.break_reads(&unreadable, Errno::IO);
+    for seed in 2..5 {
+        let next = start(&fs, seed);
+        assert!(knows(&next, "1"));
+        assert!(fs.content(&unreadable).is_some());
+        assert_eq!(written(&fs, FIRST).len(), 2);
+        assert_eq!(written(&fs, SECOND).len(), 1, "old files are removed");
+        fs.crash();
+    }
+    fs.mend(&unreadable);
+    start(&fs, 5);
+    assert_eq!(written(&fs, FIRST).len(), 1);
+}
+
+#[test]
 fn an_old_file_beside_its_successor_changes_nothing() {
     let fs = disks();
     let first = start(&fs, 1);
