@@ -209,9 +209,13 @@ impl Store {
     }
 
     fn close_registrations(&self) {
-        let fs = &self.resources.environment.fs;
         let known = || self.known_registrations();
-        self.registrations.close(fs, &known);
+        let closed = self
+            .registrations
+            .close(&self.resources.environment, &known);
+        if let Err(error) = closed {
+            tracing::warn!(%error, "the next daemon will not know all executors");
+        }
     }
 
     /// Gives the directories free for the next daemon: a write of this one hangs, and its process

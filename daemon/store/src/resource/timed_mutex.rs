@@ -326,4 +326,4 @@ impl<T> Drop for TimedGuard<'_, T> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -26,10 +26,10 @@ impl Store {
         }
         let written = match turn {
             Some(_turn) => {
-                let fs = &self.resources.environment.fs;
+                let environment = &self.resources.environment;
                 let news = is_news.then_some(registration);
                 let known = || self.known_registrations();
-                self.registrations.add(fs, news, &known, self.now_ms())
+                self.registrations.add(environment, news, &known)
             }
             None => {
                 self.registrations.fall_behind();

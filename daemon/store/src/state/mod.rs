@@ -5,6 +5,7 @@
 pub(crate) mod application;
 pub(crate) mod attempt;
 pub(crate) mod attempts;
+pub(crate) mod deadline;
 pub(crate) mod executors;
 pub(crate) mod generation;
 pub(crate) mod registration_files;

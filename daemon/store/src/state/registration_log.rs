@@ -5,8 +5,8 @@
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError};
-use std::time::Duration;
 
+use super::deadline::Deadline;
 use super::registration_files::{Registration, content, registrations_in};
 use crate::fs::{Fs, Open, write_all_at};
 use crate::resource::incarnation::{registration_file_name, registration_files};
@@ -112,25 +112,26 @@ impl DiskLog {
         }
     }
 
-    /// Begins a write of the lines that `choose` returns, if there are any, when no other thread
-    /// writes any more. Call it for one change after another. The error is `TimedOut` only if it
-    /// has waited.
+    /// Begins a write of the lines that `choose` returns, if there are any. If another thread
+    /// writes, it waits `within` this time; without one it fails. Call it for one change after
+    /// another.
     pub(crate) fn begin(
         self: &Arc<Self>,
-        wait: Duration,
+        within: Option<&Deadline<'_>>,
         choose: impl FnOnce(&LogFile) -> io::Result<Option<Lines>>,
     ) -> io::Result<Option<LogWrite>> {
-        let was_stuck = locked(&self.state).is_stuck;
-        let mut state = self.when_free(wait);
+        let mut state = locked(&self.state);
+        if let Some(deadline) = within
+            && !state.is_closed
+        {
+            state = self.when_free(state, deadline);
+        }
         if state.is_closed {
             return Err(io::Error::other("the daemon ends"));
         }
         let Some(file) = &mut state.file else {
             state.is_behind = true;
-            return Err(match was_stuck {
-                true => io::Error::other("an earlier write there hangs"),
-                false => ErrorKind::TimedOut.into(),
-            });
+            return Err(io::Error::other("an earlier write there hangs"));
         };
         // Under the lock: after `close` the store forgets what it knows.
         let Some(lines) = choose(file)? else {
@@ -145,20 +146,9 @@ impl DiskLog {
         }))
     }
 
-    /// Writes on a thread of its own, and waits for it so long.
-    pub(crate) fn write_in_time(
-        &self,
-        write: LogWrite,
-        fs: &Arc<dyn Fs>,
-        wait: Duration,
-    ) -> io::Result<()> {
-        let fs = Arc::clone(fs);
-        let name = "registrations".to_owned();
-        let run = move || {
-            write.run(fs.as_ref());
-        };
-        thread::Builder::new().name(name).spawn(run)?;
-        let mut state = self.when_free(wait);
+    /// Waits for the write that has begun, and returns its outcome.
+    pub(crate) fn written(&self, deadline: &Deadline<'_>) -> io::Result<()> {
+        let mut state = self.when_free(locked(&self.state), deadline);
         match state.file.as_ref().map(|file| file.is_whole) {
             Some(true) => Ok(()),
             Some(false) => Err(state.error.take().unwrap_or(ErrorKind::Other.into())),
@@ -171,28 +161,41 @@ impl DiskLog {
         locked(&self.state).is_stuck = false;
     }
 
-    /// Lets nothing begin any more, and waits so long for a write that has begun. Returns false if
-    /// it goes on.
-    pub(crate) fn close(&self, wait: Duration) -> bool {
-        locked(&self.state).is_closed = true;
-        self.when_free(wait).file.is_some()
+    /// Lets nothing begin any more, and waits for a write that has begun.
+    pub(crate) fn close(&self, deadline: &Deadline<'_>) {
+        let mut state = locked(&self.state);
+        state.is_closed = true;
+        drop(self.when_free(state, deadline));
     }
 
-    /// Waits until no thread writes, or so long. After one wait in vain, no caller waits until the
-    /// thread has ended.
-    fn when_free(&self, wait: Duration) -> MutexGuard<'_, State> {
-        let mut state = locked(&self.state);
-        while state.file.is_none() && !state.is_stuck && !wait.is_zero() {
-            let waited = self.ended.wait_timeout(state, wait);
-            let (guard, result) = waited.unwrap_or_else(PoisonError::into_inner);
-            state = guard;
-            if result.timed_out() && state.file.is_none() {
+    /// Waits until no thread writes, or until the deadline. After one wait in vain, no caller waits
+    /// until the thread has ended.
+    fn when_free<'a>(
+        &'a self,
+        mut state: MutexGuard<'a, State>,
+        deadline: &Deadline<'_>,
+    ) -> MutexGuard<'a, State> {
+        while state.file.is_none() && !state.is_stuck {
+            let left = deadline.left();
+            if left.is_zero() {
                 let dir = self.root.display();
                 tracing::warn!(%dir, "the disk hangs: executors are written down there later");
                 state.is_stuck = true;
+                break;
+            }
+            let waited = self.ended.wait_timeout(state, left);
+            let (guard, result) = waited.unwrap_or_else(PoisonError::into_inner);
+            state = guard;
+            if result.timed_out() {
+                deadline.end();
             }
         }
         state
+    }
+
+    /// Returns true if another thread writes.
+    pub(crate) fn is_busy(&self) -> bool {
+        locked(&self.state).file.is_none()
     }
 
     /// All is to be written the next time.
@@ -238,6 +241,16 @@ impl DiskLog {
 }
 
 impl LogWrite {
+    /// Writes on a thread of its own.
+    pub(crate) fn spawn(self, fs: &Arc<dyn Fs>) -> io::Result<()> {
+        let fs = Arc::clone(fs);
+        let name = "registrations".to_owned();
+        let run = move || {
+            self.run(fs.as_ref());
+        };
+        thread::Builder::new().name(name).spawn(run).map(drop)
+    }
+
     /// Writes on this thread, which waits as long as the disk hangs. Returns true if the log has
     /// all that is known.
     pub(crate) fn run(mut self, fs: &dyn Fs) -> bool {

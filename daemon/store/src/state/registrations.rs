@@ -24,19 +24,23 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::deadline::Deadline;
 use super::registration_files::{Earlier, Registration, lines_of};
-use super::registration_log::{DiskLog, Lines};
+use super::registration_log::{DiskLog, Lines, LogFile};
 use crate::fs::Fs;
+use crate::resource::Environment;
 use crate::resource::disk::RETRY_MS;
-use crate::resource::timed_mutex::{TimedGuard, TimedMutex};
+use crate::resource::timed_mutex::{LockWaits, TimedGuard, TimedMutex};
 use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst};
 
-/// How long a registration waits for a disk that hangs. A disk in use is seldom silent for longer,
-/// and Spark repeats a registration after 5 s (`spark.shuffle.registration.timeout`).
+/// How long one registration waits for all disks together, and so does the end. A disk in use is
+/// seldom silent for longer, and Spark repeats a registration after 5 s
+/// (`spark.shuffle.registration.timeout`).
 const WAIT: Duration = Duration::from_secs(3);
 
-/// How long it waits for each other one after a wait in vain.
-const SHORT_WAIT: Duration = Duration::from_millis(500);
+/// The part of it that is left for disks that failed a moment ago, if no other disk has the
+/// registration.
+const LAST_WAIT: Duration = Duration::from_millis(500);
 
 /// All that is known, to be written down.
 type Known<'a> = &'a dyn Fn() -> Vec<Registration>;
@@ -56,6 +60,8 @@ pub(crate) struct Registrations {
     pub(crate) is_held: AtomicBool,
     /// Executors of earlier daemons for which there is no room.
     without_room: AtomicUsize,
+    /// The end has begun to write what the logs lack, or has done it.
+    is_closed: AtomicBool,
 }
 
 impl Registrations {
@@ -69,14 +75,16 @@ impl Registrations {
             is_behind: false.into(),
             is_held: false.into(),
             without_room: 0.into(),
+            is_closed: false.into(),
         }
     }
 
     /// Returns a lock to hold while an executor is registered and recorded, so that the files have
-    /// the order in which it happened. It does not wait for a disk that hangs: an executor that
-    /// cannot register ends.
+    /// the order in which it happened. Another one holds it for as long as it waits for disks that
+    /// hang, so a caller waits for longer than that, however many pushes wait for these disks. If
+    /// that is in vain, it goes on without: an executor that cannot register ends.
     pub(crate) fn turn(&self) -> Option<TimedGuard<'_, ()>> {
-        self.turn.lock().ok()
+        LockWaits::default().lock(&self.turn).ok()
     }
 
     /// Returns the serial of a registration. It is a time, if possible: an earlier daemon may have
@@ -102,45 +110,27 @@ impl Registrations {
     /// Fails if no disk has it. The caller has the turn.
     pub(crate) fn add(
         &self,
-        fs: &Arc<dyn Fs>,
+        environment: &Environment,
         news: Option<&Registration>,
         known: Known<'_>,
-        now_ms: u64,
     ) -> io::Result<()> {
         self.pass_on_delay();
-        let line = news.map(|one| lines_of(std::slice::from_ref(one)));
-        let line = line.transpose()?.map(Arc::new);
-        let mut all = KnownLines { known, lines: None };
-        let mut wait = WAIT;
-        let mut outcome = Ok(());
-        let mut is_kept = false;
+        let clock = environment.clock.as_ref();
+        let now_ms = clock.now_ms();
         let logs = self.logs.iter();
-        let (whole, lacking): (Vec<_>, Vec<_>) = logs.partition(|log| log.is_whole());
-        for log in whole.into_iter().chain(lacking) {
-            if is_kept && log.rests(now_ms) {
-                continue;
-            }
-            let begun = log.begin(wait, |file| match file.needs_all() {
-                true => Ok(Some(Lines::All(all.get()?))),
-                false => Ok(line.clone().map(Lines::Next)),
-            });
-            let written = begun.and_then(|begun| match begun {
-                Some(write) => log.write_in_time(write, fs, wait),
-                None => Ok(()),
-            });
-            match written {
-                Ok(()) => is_kept = true,
-                Err(error) => {
-                    // The disks together must not take longer than the client waits.
-                    if error.kind() == io::ErrorKind::TimedOut {
-                        wait = SHORT_WAIT;
-                    }
-                    log.retry_at(now_ms.saturating_add(RETRY_MS));
-                    outcome = Err(error);
-                }
-            }
+        let (resting, others): (Vec<_>, Vec<_>) = logs.partition(|log| log.rests(now_ms));
+        let mut lines = NextLines::new(news, known)?;
+        let first = match resting.is_empty() {
+            true => WAIT,
+            false => WAIT - LAST_WAIT,
+        };
+        let deadline = Deadline::after(clock, first);
+        let written = write(&others, &mut lines, environment, &deadline);
+        if written.is_ok() || resting.is_empty() {
+            return written;
         }
-        if is_kept { Ok(()) } else { outcome }
+        let deadline = Deadline::after(clock, LAST_WAIT);
+        write(&resting, &mut lines, environment, &deadline)
     }
 
     /// Writes down what this daemon has taken over, on this thread, and the executors for which it
@@ -156,7 +146,7 @@ impl Registrations {
         let all = Arc::new(lines_of(&known())?);
         for log in &self.logs {
             let (apart, all) = (Arc::clone(&apart), Arc::clone(&all));
-            let begun = log.begin(WAIT, |_| Ok(Some(Lines::First { apart, all })))?;
+            let begun = log.begin(None, |_| Ok(Some(Lines::First { apart, all })))?;
             begun.map(|write| write.run(fs));
         }
         Ok(())
@@ -176,7 +166,7 @@ impl Registrations {
         if !log.is_lacking() || log.rests(now_ms) {
             return;
         }
-        let begun = log.begin(Duration::ZERO, |_| {
+        let begun = log.begin(None, |_| {
             let known = known();
             // Nothing to write: also before the first registration.
             let lines = (!known.is_empty()).then(|| lines_of(&known).map(Arc::new));
@@ -192,22 +182,32 @@ impl Registrations {
     }
 
     /// Writes what a log lacks, as far as the disks do it in time, and nothing any more from then
-    /// on. Call it before the executors are forgotten, which would look as if there were none.
-    pub(crate) fn close(&self, fs: &Arc<dyn Fs>, known: Known<'_>) {
+    /// on. Fails if no disk has all that is known. A second call writes nothing. Call it before the
+    /// executors are forgotten, which would look as if there were none.
+    pub(crate) fn close(&self, environment: &Environment, known: Known<'_>) -> io::Result<()> {
+        let clock = environment.clock.as_ref();
+        if self.is_closed.swap(true, SeqCst) {
+            // If the first call still goes on, it must not write after the caller has forgotten.
+            let deadline = Deadline::after(clock, Duration::ZERO);
+            self.logs.iter().for_each(|log| log.close(&deadline));
+            return Ok(());
+        }
+        let turn = self.turn();
+        self.pass_on_delay();
+        let logs: Vec<_> = self.logs.iter().collect();
         // The last moment: a disk that hung may just have gone on.
-        self.logs.iter().for_each(|log| log.wait_again());
-        if let Some(_turn) = self.turn.try_lock()
-            && !known().is_empty()
-            && let Err(error) = self.add(fs, None, known, u64::MAX)
-        {
-            tracing::warn!(%error, "the next daemon will not know all executors");
-        }
-        let mut wait = WAIT;
-        for log in &self.logs {
-            if !log.close(wait) {
-                wait = SHORT_WAIT;
+        logs.iter().for_each(|log| log.wait_again());
+        let deadline = Deadline::after(clock, WAIT);
+        let written = match turn {
+            None => Err(io::Error::other("a registration does not end")),
+            Some(_) if known().is_empty() => Ok(()),
+            Some(_) => {
+                let lines = NextLines::new(None, known);
+                lines.and_then(|mut lines| write(&logs, &mut lines, environment, &deadline))
             }
-        }
+        };
+        logs.iter().for_each(|log| log.close(&deadline));
+        written
     }
 
     /// The number of executors for which there is no room.
@@ -237,19 +237,76 @@ impl Registrations {
     }
 }
 
-/// The lines of all that is known, for several disks.
-struct KnownLines<'a> {
-    known: Known<'a>,
-    lines: Option<Arc<Vec<u8>>>,
+/// Writes to these disks at the same time, because each may be slow, and waits for all of them
+/// together. Fails if none has the lines.
+fn write(
+    logs: &[&Arc<DiskLog>],
+    lines: &mut NextLines<'_>,
+    environment: &Environment,
+    deadline: &Deadline<'_>,
+) -> io::Result<()> {
+    // Before the first wait, each disk that is free has begun.
+    let logs = logs.iter().copied();
+    let (busy, free): (Vec<&Arc<DiskLog>>, Vec<_>) = logs.partition(|log| log.is_busy());
+    let mut begun = Vec::new();
+    for log in free.into_iter().chain(busy) {
+        let write = log.begin(Some(deadline), |file| lines.of(file));
+        let thread = write.and_then(|write| {
+            let thread = write.map(|write| write.spawn(&environment.fs));
+            thread.transpose()
+        });
+        begun.push((log, thread));
+    }
+    let mut outcome = Err(io::Error::other("there is no disk for it"));
+    let mut is_kept = false;
+    for (log, thread) in begun {
+        let written = thread.and_then(|thread| match thread {
+            Some(()) => log.written(deadline),
+            None => Ok(()),
+        });
+        match written {
+            Ok(()) => is_kept = true,
+            Err(error) => {
+                log.retry_at(environment.clock.now_ms().saturating_add(RETRY_MS));
+                outcome = Err(error);
+            }
+        }
+    }
+    if is_kept { Ok(()) } else { outcome }
 }
 
-impl KnownLines<'_> {
-    fn get(&mut self) -> io::Result<Arc<Vec<u8>>> {
-        if let Some(lines) = &self.lines {
-            return Ok(Arc::clone(lines));
+/// What is to be written, on several disks.
+struct NextLines<'a> {
+    /// The line of the registration, if it is one.
+    next: Option<Arc<Vec<u8>>>,
+    known: Known<'a>,
+    /// The lines of all that is known, once a disk needs them.
+    all: Option<Arc<Vec<u8>>>,
+}
+
+impl<'a> NextLines<'a> {
+    fn new(news: Option<&Registration>, known: Known<'a>) -> io::Result<Self> {
+        let next = news.map(|one| lines_of(std::slice::from_ref(one)));
+        Ok(Self {
+            next: next.transpose()?.map(Arc::new),
+            known,
+            all: None,
+        })
+    }
+
+    /// Returns what belongs into this file, if anything.
+    fn of(&mut self, file: &LogFile) -> io::Result<Option<Lines>> {
+        if !file.needs_all() {
+            return Ok(self.next.clone().map(Lines::Next));
         }
-        let lines = Arc::new(lines_of(&(self.known)())?);
-        self.lines = Some(Arc::clone(&lines));
-        Ok(lines)
+        let all = match &self.all {
+            Some(all) => Arc::clone(all),
+            None => Arc::new(lines_of(&(self.known)())?),
+        };
+        self.all = Some(Arc::clone(&all));
+        Ok(Some(Lines::All(all)))
     }
 }
+
+#[cfg(test)]
+mod tests;

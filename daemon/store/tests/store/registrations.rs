@@ -4,6 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, mpsc};
 use std::thread;
+use std::time::{Duration, Instant};
 
 use lodestone_model::*;
 use lodestone_store::fs::fake::{Errno, FakeFs, Fault};
@@ -18,6 +19,12 @@ const THIRD: &str = "/disk2";
 
 /// A disk that failed is tried again after this time.
 const RETRY_MS: u64 = 5_000;
+
+/// How long a registration waits for disks.
+const WAIT: Duration = Duration::from_secs(3);
+
+/// Spark repeats a registration after this time.
+const REGISTRATION_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The first write to each disk of a new daemon is its marker.
 const MARKERS: u64 = 2;
@@ -509,15 +516,67 @@ fn an_executor_registers_while_a_disk_hangs_on_which_an_old_file_is_to_be_remove
 #[test]
 fn a_look_at_a_disk_asks_no_other_disk() {
     let fs = FakeFs::with_dirs([FIRST, SECOND, THIRD, "/local"]);
-    let world = start_on(&fs, 1, &[FIRST, SECOND, THIRD]).registered();
+    let world = start_on(&fs, 1, &[FIRST, SECOND, THIRD]);
+    let failed = [SECOND, THIRD].map(Path::new);
+    failed.iter().for_each(|dir| fs.break_dir(dir, Errno::IO));
     register(&world, "1");
-    fs.break_dir(Path::new(FIRST), Errno::IO);
-    // The push finds out that the disk is bad.
-    world.push(0, 0, &payload(0, 0, LARGE_BYTES));
+    failed.iter().for_each(|dir| fs.mend(dir));
+    world.clock.advance_ms(RETRY_MS);
     fs.hold_calls_below(Path::new(SECOND));
     let _mended = Mended(&world);
     let store = Arc::clone(&world.store);
     assert_ends(move || store.look_after(2));
+    assert_eq!(
+        written(&fs, THIRD).len(),
+        1,
+        "the look writes what it lacks"
+    );
+}
+
+#[test]
+fn a_registration_begins_on_all_disks_before_it_waits_for_one() {
+    let dirs = ["/slow/0", "/slow/1", FIRST];
+    let fs = FakeFs::with_dirs(dirs.into_iter().chain(["/local"]));
+    let world = start_on(&fs, 1, &dirs);
+    register(&world, "1");
+    fs.hold_calls_below(Path::new("/slow"));
+    thread::scope(|scope| {
+        let _mended = Mended(&world);
+        let began = Instant::now();
+        let registers = scope.spawn(|| register(&world, "2"));
+        await_held(&world, 2);
+        assert!(began.elapsed() < WAIT, "one disk waits for the other");
+        fs.release_writes();
+        registers.join().unwrap();
+    });
+    fs.crash();
+    replace_disk(&fs, FIRST);
+    replace_disk(&fs, "/slow/0");
+    assert!(knows_all(&start_on(&fs, 2, &dirs), &["1", "2"]));
+}
+
+#[test]
+fn executors_register_and_the_daemon_stops_in_time_while_all_disks_but_one_hang() {
+    let hanging = (0..8).map(|n| format!("/slow/{n}"));
+    let dirs: Vec<_> = hanging.chain([FIRST.to_owned()]).collect();
+    let dirs: Vec<_> = dirs.iter().map(String::as_str).collect();
+    let fs = FakeFs::with_dirs(dirs.iter().copied().chain(["/local"]));
+    let world = start_on(&fs, 1, &dirs);
+    register(&world, "1");
+    fs.hold_writes_below(Path::new("/slow"));
+    {
+        let _mended = Mended(&world);
+        let began = Instant::now();
+        register(&world, "2");
+        assert!(began.elapsed() < REGISTRATION_TIMEOUT, "the waits add up");
+        let began = Instant::now();
+        register(&world, "3");
+        assert!(began.elapsed() < WAIT, "it waits again");
+        let began = Instant::now();
+        world.store.hand_over();
+        assert!(began.elapsed() < 2 * WAIT, "it waits more than once");
+    }
+    assert!(knows_all(&start_on(&fs, 2, &[FIRST]), &["1", "2", "3"]));
 }
 
 #[test]

@@ -9,6 +9,25 @@ use super::*;
 /// The long waits of the process are counted: these tests do not wait at the same time.
 static WAITS: std::sync::Mutex<()> = std::sync::Mutex::new(());
 
+/// One more push does not wait for so long while as many wait as may wait for long.
+pub(crate) const LONGER_THAN_PUSHES: Duration = SHORT_WAIT.saturating_mul(3);
+
+/// As many pushes wait as may wait for long, until it is dropped.
+pub(crate) struct PushesWait {
+    _waits: Vec<Option<LongWait>>,
+    _alone: std::sync::LockResult<std::sync::MutexGuard<'static, ()>>,
+}
+
+impl PushesWait {
+    pub(crate) fn begin() -> Self {
+        let _alone = WAITS.lock();
+        Self {
+            _waits: (0..OF_PUSHES.most).map(|_| OF_PUSHES.begin()).collect(),
+            _alone,
+        }
+    }
+}
+
 #[test]
 fn a_thread_that_waits_in_vain_is_refused_and_the_next_ones_at_once_until_the_lock_is_free() {
     let _alone = WAITS.lock();
@@ -41,7 +60,7 @@ fn a_thread_that_waits_in_vain_is_refused_and_the_next_ones_at_once_until_the_lo
 
 #[test]
 fn a_caller_that_cannot_retry_waits_once_for_long_then_some_moments_and_then_not() {
-    let _alone = WAITS.lock();
+    let _pushes = PushesWait::begin();
     let (held, lock) = (TimedMutex::new(1), TimedMutex::new(2));
     let lock_waits = LockWaits::default();
     let waits = |lock| {
@@ -50,8 +69,6 @@ fn a_caller_that_cannot_retry_waits_once_for_long_then_some_moments_and_then_not
         (is_free, began.elapsed())
     };
     let _held = held.lock().unwrap();
-    // As many wait as may wait for long.
-    let _others: Vec<_> = (0..OF_PUSHES.most).map(|_| OF_PUSHES.begin()).collect();
     thread::scope(|scope| {
         let (done, is_done) = mpsc::channel();
         let (_forever, end) = mpsc::channel::<()>();
@@ -59,7 +76,7 @@ fn a_caller_that_cannot_retry_waits_once_for_long_then_some_moments_and_then_not
         scope.spawn(move || {
             let _held = other.lock().unwrap();
             done.send(()).unwrap();
-            let _ = end.recv_timeout(3 * SHORT_WAIT);
+            let _ = end.recv_timeout(LONGER_THAN_PUSHES);
         });
         is_done.recv().unwrap();
         assert!(waits(&lock).0, "it waits for longer than a moment");
