@@ -11,7 +11,7 @@ use lodestone_model::{
 };
 use lodestone_store::fs::fake::FakeFs;
 use lodestone_store::{
-    Batch, Environment, ManualClock, Part, Reserve, SeededRandom, Store, StoreConfig,
+    Batch, Environment, ManualClock, NoThreads, Part, Reserve, SeededRandom, Store, StoreConfig,
     TAIL_PART_BYTES,
 };
 
@@ -113,6 +113,7 @@ fn open(fs: &FakeFs, seed: u64) -> Arc<Store> {
         fs: Arc::new(Fenced::new(fs.clone(), &[DISK, EXECUTOR_ROOT])),
         clock,
         random: Arc::new(SeededRandom::new(seed)),
+        threads: Arc::new(NoThreads),
     };
     Store::open(config, environment).expect("a daemon starts")
 }

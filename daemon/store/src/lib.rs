@@ -84,6 +84,7 @@ pub use resource::map_files::MAP_FILES_MAX;
 pub use resource::pages::TAIL_PART_BYTES;
 pub use resource::random::{OsRandom, Random};
 pub use resource::reserve::Reserve;
+pub use resource::threads::Threads;
 pub use resource::timed_mutex::Wait;
 pub use spark::chunks::MergedMeta;
 pub use spark::executors::LOCAL_DIRS_MAX;
@@ -98,3 +99,5 @@ pub use state::store::Store;
 pub use resource::clock::ManualClock;
 #[cfg(any(test, feature = "fake"))]
 pub use resource::random::SeededRandom;
+#[cfg(any(test, feature = "fake"))]
+pub use resource::threads::NoThreads;

@@ -14,7 +14,7 @@ use lodestone_server::connection::table::ConnectionTable;
 use lodestone_server::service::clock;
 use lodestone_server::service::lanes::{Delay, Delays, Kind, Threads, Work};
 use lodestone_server::service::{MemorySplit, Service};
-use lodestone_store::{Clock, Environment, Reserve, SeededRandom, Store, StoreConfig};
+use lodestone_store::{Clock, Environment, NoThreads, Reserve, SeededRandom, Store, StoreConfig};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
 
@@ -153,6 +153,7 @@ impl Machine {
             fs: Arc::new(Disk::new(&dirs, None)),
             clock: Arc::new(RuntimeClock(clock::now())),
             random: Arc::new(SeededRandom::new(setup.seed)),
+            threads: Arc::new(NoThreads),
         };
         let config = StoreConfig {
             dirs,

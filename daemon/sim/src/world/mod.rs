@@ -15,7 +15,8 @@ use lodestone_server::handler::{self, Answer, Call, Upload};
 use lodestone_server::service::{MemorySplit, Service};
 use lodestone_server::streams::SharedStreams;
 use lodestone_store::{
-    ChunkData, Clock, Environment, ManualClock, Part, Reserve, SeededRandom, Store, StoreConfig,
+    ChunkData, Clock, Environment, ManualClock, NoThreads, Part, Reserve, SeededRandom, Store,
+    StoreConfig,
 };
 
 use lodestone_wire::extension::ShuffleAddress;
@@ -132,6 +133,7 @@ impl World {
             fs: Arc::new(self.disk.clone()),
             clock: self.clock.clone(),
             random: self.random.clone(),
+            threads: Arc::new(NoThreads),
         };
         let config = StoreConfig {
             dirs: self.dirs.clone(),

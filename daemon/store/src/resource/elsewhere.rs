@@ -5,7 +5,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc;
-use std::thread;
 use std::time::Duration;
 
 use super::{Environment, is_gone, locked};
@@ -75,7 +74,7 @@ impl Elsewhere {
             let _ = answers.send((place, found));
         };
         let name = format!("look-{place}");
-        if let Err(error) = thread::Builder::new().name(name).spawn(look) {
+        if let Err(error) = environment.threads.start(name, Box::new(look)) {
             tracing::warn!(%error, "no thread to look at directories of executors");
             locked(&self.0).remove(&place);
         }

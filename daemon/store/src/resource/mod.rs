@@ -23,6 +23,7 @@ pub(crate) mod paged;
 pub(crate) mod pages;
 pub(crate) mod random;
 pub(crate) mod reserve;
+pub(crate) mod threads;
 pub(crate) mod timed_mutex;
 pub(crate) mod trash;
 pub(crate) mod write_calls;
@@ -45,6 +46,7 @@ use map_indexes::MapIndexes;
 use names::Names;
 use pages::Pages;
 use random::Random;
+use threads::Threads;
 use trash::Trash;
 use write_calls::WriteCalls;
 
@@ -57,6 +59,8 @@ pub struct Environment {
     pub clock: Arc<dyn Clock>,
     /// The source of randomness.
     pub random: Arc<dyn Random>,
+    /// The source of threads for disks that may hang.
+    pub threads: Arc<dyn Threads>,
 }
 
 impl Environment {
@@ -66,6 +70,7 @@ impl Environment {
             fs: Arc::new(crate::fs::OsFs),
             clock: Arc::new(clock::OsClock::default()),
             random: Arc::new(random::OsRandom),
+            threads: Arc::new(threads::OsThreads),
         }
     }
 }

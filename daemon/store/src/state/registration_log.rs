@@ -9,9 +9,10 @@ use std::sync::{Arc, PoisonError};
 use super::deadline::Deadline;
 use super::registration_files::{Registration, content, registrations_in};
 use crate::fs::{Fs, Open, write_all_at};
+use crate::resource::Environment;
 use crate::resource::incarnation::{registration_file_name, registration_files};
 use crate::resource::locked;
-use crate::sync::{Condvar, Mutex, MutexGuard, thread};
+use crate::sync::{Condvar, Mutex, MutexGuard};
 
 /// Size up to which the file grows before it is checked.
 const REWRITE_BYTES: u64 = 1024 * 1024;
@@ -242,13 +243,13 @@ impl DiskLog {
 
 impl LogWrite {
     /// Writes on a thread of its own.
-    pub(crate) fn spawn(self, fs: &Arc<dyn Fs>) -> io::Result<()> {
-        let fs = Arc::clone(fs);
-        let name = "registrations".to_owned();
+    pub(crate) fn spawn(self, environment: &Environment) -> io::Result<()> {
+        let fs = Arc::clone(&environment.fs);
         let run = move || {
             self.run(fs.as_ref());
         };
-        thread::Builder::new().name(name).spawn(run).map(drop)
+        let name = "registrations".to_owned();
+        environment.threads.start(name, Box::new(run))
     }
 
     /// Writes on this thread, which waits as long as the disk hangs. Returns true if the log has

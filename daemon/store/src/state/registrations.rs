@@ -252,7 +252,7 @@ fn write(
     for log in free.into_iter().chain(busy) {
         let write = log.begin(Some(deadline), |file| lines.of(file));
         let thread = write.and_then(|write| {
-            let thread = write.map(|write| write.spawn(&environment.fs));
+            let thread = write.map(|write| write.spawn(environment));
             thread.transpose()
         });
         begun.push((log, thread));

@@ -14,6 +14,7 @@ fn open(fs: &FakeFs, dirs: &[&str]) -> Result<Arc<Store>, OpenError> {
         fs: Arc::new(fs.clone()),
         clock: Arc::new(ManualClock::default()),
         random: Arc::new(SeededRandom::new(3)),
+        ..Environment::os()
     };
     let dirs = dirs.iter().map(PathBuf::from).collect();
     Store::open(StoreConfig::of(dirs, MIB), environment)

@@ -30,6 +30,7 @@ fn start_with(fs: &FakeFs, seed: u64, memory_bytes: u64, roots: &[&str]) -> Arc<
         fs: Arc::new(fs.clone()),
         clock: Arc::new(ManualClock::default()),
         random: Arc::new(SeededRandom::new(seed)),
+        ..Environment::os()
     };
     let config = StoreConfig {
         dirs: vec![DISK.into()],

@@ -114,6 +114,7 @@ fn a_push_that_takes_too_long_ends_and_its_repetition_goes_on_behind_it() {
         fs: Arc::new(FakeFs::with_dirs([DISK])),
         clock: Arc::new(clock),
         random: Arc::new(SeededRandom::new(1)),
+        ..Environment::os()
     };
     let config = StoreConfig::of(vec![PathBuf::from(DISK)], LITTLE_MEMORY);
     let store = Store::open(config, environment).unwrap();

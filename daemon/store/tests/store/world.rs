@@ -67,6 +67,7 @@ impl World {
             fs: Arc::new(fs.clone()),
             clock: clock.clone(),
             random: Arc::new(SeededRandom::new(seed)),
+            ..Environment::os()
         };
         let config = StoreConfig {
             dirs,

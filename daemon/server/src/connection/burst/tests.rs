@@ -81,6 +81,7 @@ fn service(fs: &FakeFs) -> Arc<Service> {
         fs: Arc::new(fs.clone()),
         clock: Arc::new(ManualClock::default()),
         random: Arc::new(SeededRandom::new(1)),
+        ..Environment::os()
     };
     let split = MemorySplit::of(64 << 20);
     let config = StoreConfig::of(vec!["/data".into()], split.store_bytes);
