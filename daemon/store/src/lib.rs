@@ -84,7 +84,7 @@ pub use resource::map_files::MAP_FILES_MAX;
 pub use resource::pages::TAIL_PART_BYTES;
 pub use resource::random::{OsRandom, Random};
 pub use resource::reserve::Reserve;
-pub use resource::threads::Threads;
+pub use resource::threads::{Threads, Work};
 pub use resource::timed_mutex::Wait;
 pub use spark::chunks::MergedMeta;
 pub use spark::executors::LOCAL_DIRS_MAX;

@@ -32,6 +32,11 @@ impl Store {
         self.resources.budget.is_short_of_metadata()
     }
 
+    /// True if data should leave the memory: pushes go to disk, or soon will.
+    pub fn is_short_of_memory(&self) -> bool {
+        self.resources.budget.is_short()
+    }
+
     /// Memory that the store holds, free pages included.
     pub fn memory_held(&self) -> u64 {
         self.resources.pages.bytes() + self.resources.budget.metadata()

@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use lodestone_model::{Code, Refusal};
@@ -12,14 +13,18 @@ use lodestone_store::{ChunkData, FoundOriginal, Part, Wait};
 use lodestone_wire::Frame;
 use lodestone_wire::frame::{self, ChunkFailure, StreamFailure, StreamHead};
 use tokio::task::yield_now;
+use tokio::time::Instant;
 
 use super::answer_wait::AnswerWait;
-use super::sending::{GATHERED_CHUNKS, OpenChunk, Sending};
+use super::sending::{Begun, GATHERED_CHUNKS, OpenChunk, Sending};
 use super::watched::Watched;
 use super::{ChunkHead, CloseReason, Hold, MAX_IN_WORK};
 use crate::metrics::stopwatch::Stopwatch;
-use crate::service::Service;
+use crate::service::{Service, clock};
 use crate::streams::source::{Job, Opened};
+use waits::LOOK;
+
+mod waits;
 
 /// Chunks of one burst: all that a client may ask for at once.
 pub(super) const MAX_CHUNKS: usize = MAX_IN_WORK;
@@ -45,6 +50,8 @@ pub(super) struct Wanted {
     pub(super) job: Job,
     /// What was found of it before: a block of an executor.
     pub(super) found: Option<FoundOriginal>,
+    /// If a part of the answer was sent already.
+    pub(super) begun: Option<Begun>,
     pub(super) _hold: Hold,
     /// Since the request came.
     pub(super) stopwatch: Stopwatch,
@@ -58,6 +65,10 @@ pub(super) struct Burst {
     /// each: until then it must not hold memory of the store.
     elsewhere: Option<(Wanted, Vec<usize>)>,
     sending: Sending,
+    /// The client may take nothing for so long before the memory of the first chunk is looked at.
+    look_in: Duration,
+    /// Since when another thread holds up the rest of a chunk.
+    held_up_since: Option<Instant>,
 }
 
 enum State {
@@ -66,6 +77,8 @@ enum State {
     Full,
     /// Others have waited long enough, or the next chunk is elsewhere.
     Pause,
+    /// Another thread holds up the partition of a chunk of which a part was sent.
+    HeldUp,
 }
 
 impl Burst {
@@ -80,6 +93,8 @@ impl Burst {
             waiting,
             elsewhere: None,
             sending: Sending::default(),
+            look_in: LOOK,
+            held_up_since: None,
         }
     }
 
@@ -108,9 +123,17 @@ impl Burst {
             match state? {
                 State::Done => return Ok(()),
                 State::Pause => {}
-                State::Full => answer_wait.writable(&self.socket).await?,
+                State::HeldUp => self.wait_for_partition().await?,
+                State::Full => self.wait_for_client(answer_wait).await?,
             }
         }
+    }
+
+    /// Opens these chunks again before all others that wait.
+    fn wait_again_for(&mut self, closed: impl DoubleEndedIterator<Item = Wanted>) {
+        let next = self.elsewhere.take().map(|(wanted, _)| wanted);
+        let again = closed.chain(next).rev();
+        again.for_each(|wanted| self.waiting.push_front(wanted));
     }
 
     async fn go_on_the_pool(
@@ -156,11 +179,7 @@ impl Burst {
         let state = self.send(wait, places, left);
         let closed = self.sending.close_unbegun();
         if !closed.is_empty() {
-            let next = self.elsewhere.take().map(|(wanted, _)| wanted);
-            let again = closed.into_iter().chain(next);
-            again
-                .rev()
-                .for_each(|wanted| self.waiting.push_front(wanted));
+            self.wait_again_for(closed.into_iter());
         }
         state
     }
@@ -173,6 +192,7 @@ impl Burst {
             let opened = self.open(wait, places)?;
             if self.sending.is_empty() {
                 return Ok(match self.elsewhere {
+                    Some(_) if self.held_up_since.is_some() => State::HeldUp,
                     Some(_) => State::Pause,
                     None => State::Done,
                 });
@@ -190,7 +210,9 @@ impl Burst {
 
     fn send_open(&mut self, most: u64) -> Result<u64, CloseReason> {
         let metrics = &self.service.metrics;
+        let look_in = &mut self.look_in;
         let sent = self.sending.send(&*self.socket, most, |chunk| {
+            *look_in = LOOK;
             match chunk.length {
                 Some(length) => {
                     let seconds = chunk.wanted.stopwatch.seconds();
@@ -245,7 +267,16 @@ impl Burst {
             false => Wait::Never,
         };
         match opened(wait, places, &mut wanted, &self.service) {
+            // A part of the answer is sent: there is no way to refuse the rest.
+            Opened::Here(Err(refusal), places)
+                if refusal.code == Code::Overloaded && wanted.begun.is_some() =>
+            {
+                self.held_up_since.get_or_insert_with(clock::now);
+                self.elsewhere = Some((wanted, places));
+                Ok(false)
+            }
             Opened::Here(opened, places) => {
+                self.held_up_since = None;
                 self.begin(wanted, opened, places)?;
                 Ok(true)
             }
@@ -261,21 +292,36 @@ impl Burst {
     /// Spark has to repeat the request: see [`CloseReason::Overloaded`].
     fn begin(
         &mut self,
-        wanted: Wanted,
+        mut wanted: Wanted,
         opened: Result<ChunkData, Refusal>,
         places: Vec<usize>,
     ) -> Result<(), CloseReason> {
+        let begun = wanted.begun.take();
         match opened {
             Ok(data) => {
-                read_ahead(&data);
+                if begun.is_none() {
+                    read_ahead(&data);
+                }
                 let length = data.length();
                 let head = Part::Memory(success(&wanted.head, length));
                 let parts = data.parts.into_iter().filter(|part| part.length() > 0);
                 let chunk = OpenChunk::new(wanted, places, Some(length));
-                self.sending.add(chunk, std::iter::once(head).chain(parts));
+                let pieces = std::iter::once(head).chain(parts);
+                match begun {
+                    None => self.sending.add(chunk, pieces),
+                    Some(begun) => {
+                        let going_on = self.sending.go_on(chunk, pieces, &begun);
+                        going_on.map_err(CloseReason::Chunk)?;
+                    }
+                }
             }
             Err(refusal) => {
                 tracing::debug!(%refusal, "chunk not sent");
+                if begun.is_some() {
+                    return Err(CloseReason::Chunk(std::io::Error::other(
+                        refusal.to_string(),
+                    )));
+                }
                 if refusal.code == Code::Overloaded && wanted.job.is_sparks_own() {
                     self.service.metrics.fetch_failures_total.inc();
                     return Err(CloseReason::Overloaded);

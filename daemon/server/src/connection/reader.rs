@@ -185,6 +185,7 @@ impl Reader {
                 head,
                 job,
                 found: None,
+                begun: None,
                 _hold: hold,
                 stopwatch,
             }),

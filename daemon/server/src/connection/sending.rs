@@ -3,7 +3,7 @@
 //! system costs more than the copy of some kilobytes.
 
 use std::collections::{BTreeSet, VecDeque};
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 
 use bytes::Buf;
 use lodestone_planted::{self as planted, Bug};
@@ -25,6 +25,17 @@ pub(super) struct Sending {
     chunks: VecDeque<OpenChunk>,
     pieces: VecDeque<Part>,
     bytes: u64,
+    /// Bytes of the first chunk's answer that were sent.
+    sent: u64,
+}
+
+/// The answer with a chunk of which a part was sent, and which is to be opened again for the rest.
+#[derive(Debug)]
+pub(super) struct Begun {
+    /// Bytes of the answer that were sent.
+    sent: u64,
+    /// Bytes of the chunk.
+    length: u64,
 }
 
 /// One of them.
@@ -73,6 +84,42 @@ impl Sending {
         self.chunks.push_back(chunk);
     }
 
+    /// Adds the rest of a chunk that was set aside. Fails if it is another one now: then the
+    /// answer has no right end.
+    pub(super) fn go_on(
+        &mut self,
+        chunk: OpenChunk,
+        pieces: impl Iterator<Item = Part>,
+        begun: &Begun,
+    ) -> io::Result<()> {
+        if !self.is_empty() || chunk.length != Some(begun.length) {
+            return Err(io::Error::other("it has another length than before"));
+        }
+        self.add(chunk, pieces);
+        self.advance(begun.sent as usize, &mut |_| {});
+        Ok(())
+    }
+
+    /// Closes the first chunk, if it holds memory of the store and can be opened again with the
+    /// same bytes: those of a file of an executor may change.
+    pub(super) fn set_aside(&mut self) -> Option<Wanted> {
+        let first = self.chunks.front()?;
+        let length = first.length.filter(|_| !first.wanted.job.is_sparks_own())?;
+        // Before anything was sent, the first piece is the head of the answer.
+        let heads = usize::from(self.sent == 0);
+        let mut pieces = self.pieces.iter().take(first.pieces).skip(heads);
+        if !pieces.any(|piece| matches!(piece, Part::Memory(_))) {
+            return None;
+        }
+        let mut first = self.chunks.pop_front()?;
+        let closed = self.pieces.drain(..first.pieces);
+        self.bytes -= closed.map(|piece| piece.length()).sum::<u64>();
+        let sent = std::mem::take(&mut self.sent);
+        // A client that has nothing of it can still hear that the chunk is gone.
+        first.wanted.begun = (sent > 0).then_some(Begun { sent, length });
+        Some(first.wanted)
+    }
+
     /// Where the thread reads from that sends all of them, in ascending order.
     pub(super) fn places(&self) -> Vec<usize> {
         let all = self.chunks.iter().flat_map(|chunk| &chunk.places);
@@ -118,10 +165,12 @@ impl Sending {
                     false => count,
                 };
                 self.bytes -= count as u64;
+                self.sent += count as u64;
                 self.pieces.push_front(after(piece, count));
                 return;
             }
             self.bytes -= length;
+            self.sent += length;
             count -= length as usize;
             self.count_piece(done);
         }
@@ -135,6 +184,7 @@ impl Sending {
         if chunk.pieces == 0
             && let Some(chunk) = self.chunks.pop_front()
         {
+            self.sent = 0;
             done(&chunk);
         }
     }
@@ -170,143 +220,4 @@ fn after(piece: Part, count: usize) -> Part {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::io::{self, IoSlice};
-    use std::sync::{Arc, Mutex};
-    use std::task::{Context, Poll};
-
-    use bytes::{BufMut, Bytes};
-    use lodestone_model::AppId;
-    use lodestone_store::fs::fake::FakeFs;
-    use lodestone_store::fs::{Fs, Open};
-    use lodestone_wire::frame::ChunkId;
-    use tokio::sync::Semaphore;
-
-    use super::super::{ChunkHead, Hold};
-    use super::*;
-    use crate::metrics::stopwatch::Stopwatch;
-    use crate::streams::items::Items;
-    use crate::streams::source::Source;
-    use crate::streams::{SharedStreams, StreamItem};
-
-    /// A client that takes so many bytes.
-    #[derive(Debug)]
-    struct Client {
-        room: Mutex<usize>,
-    }
-
-    impl Socket for Client {
-        fn poll_readable(&self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-            Poll::Pending
-        }
-
-        fn poll_writable(&self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-            Poll::Pending
-        }
-
-        fn try_read(&self, _: &mut dyn BufMut) -> io::Result<usize> {
-            Err(ErrorKind::WouldBlock.into())
-        }
-
-        fn try_write(&self, _: &[IoSlice<'_>]) -> io::Result<usize> {
-            Err(ErrorKind::WouldBlock.into())
-        }
-
-        fn try_send(&self, pieces: &[Part]) -> io::Result<usize> {
-            let mut room = self.room.lock().unwrap();
-            let all: u64 = pieces.iter().map(Part::length).sum();
-            let sent = (all as usize).min(*room);
-            *room -= sent;
-            match sent {
-                0 => Err(ErrorKind::WouldBlock.into()),
-                sent => Ok(sent),
-            }
-        }
-    }
-
-    /// The requests for the chunks of one stream.
-    fn wanted(count: i32) -> Vec<Wanted> {
-        let item = |split| StreamItem::Rdd { rdd: 1, split };
-        let source = Source {
-            app: AppId::new("app").unwrap(),
-            attempt: None,
-            exec: String::new(),
-            items: Items::Mixed((0..count).map(item).collect()),
-        };
-        let streams = SharedStreams::default();
-        let memory = |_: &AppId, _| Some(Box::new(()) as _);
-        streams.open(1, source, memory).unwrap();
-        let permits = Arc::new(Semaphore::new(count as usize));
-        let one = |chunk_index| Wanted {
-            head: ChunkHead::Fetch(ChunkId {
-                stream_id: 1,
-                chunk_index,
-            }),
-            job: streams.take(1, chunk_index).unwrap(),
-            found: None,
-            _hold: Hold {
-                _permit: Arc::clone(&permits).try_acquire_owned().unwrap(),
-                memory: Vec::new(),
-            },
-            stopwatch: Stopwatch::start(),
-        };
-        (0..count).map(one).collect()
-    }
-
-    fn index(wanted: &Wanted) -> i32 {
-        match &wanted.head {
-            ChunkHead::Fetch(chunk) => chunk.chunk_index,
-            ChunkHead::Stream(name) => panic!("{name}"),
-        }
-    }
-
-    #[test]
-    fn a_client_that_takes_blocks_slowly_holds_one_open_file() {
-        let fs = FakeFs::default();
-        fs.add_file(std::path::Path::new("/file"), b"block");
-        let mut sending = Sending::default();
-        for wanted in wanted(4) {
-            let file = fs.open(std::path::Path::new("/file"), Open::Read).unwrap();
-            let data = Part::File {
-                file,
-                offset: 0,
-                length: 5,
-            };
-            let head = Part::Memory(Bytes::from_static(b"head"));
-            let chunk = OpenChunk::new(wanted, vec![1], Some(5));
-            sending.add(chunk, [head, data].into_iter());
-        }
-        // The first block, and a part of the second one.
-        let client = Client { room: 12.into() };
-        let mut done = Vec::new();
-        let sent = sending.send(&client, 100, |chunk| done.push(index(&chunk.wanted)));
-        assert_eq!((sent.unwrap(), done), (12, vec![0]));
-        assert_eq!(fs.open_files().0, 3);
-        let closed = sending.close_unbegun();
-        assert_eq!(closed.iter().map(index).collect::<Vec<_>>(), [2, 3]);
-        assert_eq!(fs.open_files().0, 1);
-        *client.room.lock().unwrap() = 100;
-        assert_eq!(
-            sending.send(&client, 100, |_| {}).unwrap(),
-            6,
-            "the rest of it"
-        );
-        assert!(sending.is_empty() && sending.has_room());
-        assert_eq!((sending.bytes, fs.open_files().0), (0, 0));
-    }
-
-    #[test]
-    fn a_client_that_takes_blocks_slowly_holds_the_memory_of_one_chunk() {
-        let mut sending = Sending::default();
-        for (wanted, places) in wanted(4).into_iter().zip([vec![], vec![], vec![0], vec![]]) {
-            let chunk = OpenChunk::new(wanted, places, Some(4));
-            let bytes = Part::Memory(Bytes::from_static(b"all of it"));
-            sending.add(chunk, std::iter::once(bytes));
-        }
-        assert_eq!(sending.places(), [0]);
-        let closed = sending.close_unbegun();
-        assert_eq!(closed.iter().map(index).collect::<Vec<_>>(), [1, 2, 3]);
-        assert_eq!((sending.chunks.len(), sending.bytes), (1, 9));
-        assert!(sending.close_unbegun().is_empty());
-    }
-}
+mod tests;

@@ -46,11 +46,14 @@ impl Job {
 
     /// True for a block that Spark's own client requests, and cannot read elsewhere.
     pub(crate) fn is_sparks_own(&self) -> bool {
-        let item = self.listed.source.items.get(self.index);
-        matches!(
-            item.as_deref(),
-            Some(StreamItem::Original { .. } | StreamItem::Rdd { .. })
-        )
+        match &self.listed.source.items {
+            Items::Originals { .. } => true,
+            Items::Segments { .. } => false,
+            Items::Mixed(items) => matches!(
+                items.get(self.index),
+                Some(StreamItem::Original { .. } | StreamItem::Rdd { .. })
+            ),
+        }
     }
 
     /// Opens the item, if its bytes are in memory or at one of these places. `known`: what was

@@ -22,6 +22,7 @@ mod memory;
 mod overload;
 mod panics;
 mod process;
+mod readers_that_stand_still;
 mod refusals;
 mod remote;
 mod several_disks;

@@ -167,6 +167,14 @@ fn large_pushes_to_a_disk_that_hangs_leave_memory_to_those_of_their_application_
     });
 }
 
+/// Returns true if the answer to a request for a layout is that another thread holds the partition.
+fn is_held_up(reader: &mut Client) -> bool {
+    let Some(Frame::RpcResponse { body, .. }) = reader.receive() else {
+        panic!("no layout");
+    };
+    body[0] == Refused::ID
+}
+
 /// More layouts than there are threads for them.
 const LAYOUTS: u32 = 40;
 
@@ -195,18 +203,22 @@ fn layouts_of_partitions_that_a_disk_holds_up_leave_threads_to_commits() {
             pusher
         })
         .collect();
-    let readers: Vec<_> = (0..LAYOUTS)
-        .map(|n| {
-            let mut reader = Client::connect(&daemon);
-            reader.send_rpc(&SegmentLayout {
-                key: hanging.clone(),
-                map_start: ALL_MAPS.0,
-                map_end: ALL_MAPS.1,
-                reduce_ids: vec![ReduceId(2 * (n % HANGING))],
-            });
-            reader
-        })
-        .collect();
+    let asked = |n| {
+        let mut reader = Client::connect(&daemon);
+        reader.send_rpc(&SegmentLayout {
+            key: hanging.clone(),
+            map_start: ALL_MAPS.0,
+            map_end: ALL_MAPS.1,
+            reduce_ids: vec![ReduceId(2 * (n % HANGING))],
+        });
+        reader
+    };
+    // The last push has its lock, and so has nearly every other one.
+    let began = Instant::now();
+    while !is_held_up(&mut asked(HANGING - 1)) {
+        assert!(began.elapsed() < TEST_TIMEOUT, "no push hangs");
+    }
+    let readers: Vec<_> = (0..LAYOUTS).map(asked).collect();
     for map in 0..20 {
         quickly("a commit", || {
             let (pushed, body) = batch(&well, map, 10, &[(0, &block[..1000])]);
@@ -214,15 +226,12 @@ fn layouts_of_partitions_that_a_disk_holds_up_leave_threads_to_commits() {
             let _: Done = client.ask(&commit_of(&[pushed]));
         });
     }
-    let mut held_up = 0;
-    for mut reader in readers {
-        let Some(Frame::RpcResponse { body, .. }) = reader.receive() else {
-            panic!("no layout");
-        };
-        held_up += u32::from(body[0] == Refused::ID);
-    }
+    let held_up = readers
+        .into_iter()
+        .map(|mut reader| is_held_up(&mut reader));
+    let held_up = held_up.filter(|held_up| *held_up).count();
     assert!(
-        held_up >= LAYOUTS / 2,
+        held_up >= LAYOUTS as usize / 2,
         "{held_up} of {LAYOUTS} were held up"
     );
     drop(pushers);

@@ -17,7 +17,7 @@ pub trait Threads: Send + Sync + Debug {
 
 /// The operating system's.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct OsThreads;
+pub(crate) struct OsThreads;
 
 impl Threads for OsThreads {
     fn start(&self, name: String, work: Work) -> io::Result<()> {

@@ -116,6 +116,7 @@ fn wanted() -> VecDeque<Wanted> {
         }),
         job: streams.take(1, chunk_index).unwrap(),
         found: None,
+        begun: None,
         _hold: Hold {
             _permit: Arc::clone(&permits).try_acquire_owned().unwrap(),
             memory: Vec::new(),

@@ -32,6 +32,7 @@ fn store(fs: &FakeFs) -> Arc<Store> {
         fs: Arc::new(fs.clone()),
         clock: Arc::new(ManualClock::default()),
         random: Arc::new(SeededRandom::new(1)),
+        ..Environment::os()
     };
     let config = StoreConfig::of(vec!["/data".into()], 64 << 20);
     Store::open(config, environment).unwrap()
