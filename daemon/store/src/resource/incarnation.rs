@@ -29,7 +29,7 @@ use lodestone_model::ReduceId;
 use super::Environment;
 use super::disk::PROBE_NAME;
 use super::random::Random;
-use crate::fs::{Access, DirAccess, Fs, Kind, Lock, Open, read_exact_at, write_all_at};
+use crate::fs::{Access, DirAccess, Entry, Fs, Kind, Lock, Open, read_exact_at, write_all_at};
 
 pub(crate) const PREFIX: &str = "lodestone-";
 const MARKER_NAME: &str = "LODESTONE";
@@ -293,16 +293,33 @@ fn has_marker(root: &Path, fs: &dyn Fs) -> io::Result<bool> {
 }
 
 /// Removes an incarnation's directory and the files that a daemon makes in it. The marker goes
-/// last, so that the next daemon completes a removal that was interrupted.
+/// last, so that the next daemon completes a removal that was interrupted. It stays beside what
+/// could not be removed: without it no daemon would touch the directory.
 pub(crate) fn remove(fs: &dyn Fs, root: &Path) {
     remove_data(fs, root);
     remove_registrations(fs, root);
+    if has_own(fs, root) {
+        tracing::warn!(dir = %root.display(), "a directory is not empty: the next daemon tries it");
+        return;
+    }
     for name in [PROBE_NAME, LOCK_NAME, MARKER_NAME] {
         // A missing file is fine, and any other trouble shows when the directory cannot be removed.
         let _ = fs.remove_file(&root.join(name));
     }
     if let Err(error) = fs.remove_dir(root) {
         tracing::warn!(dir = %root.display(), %error, "the directory of this daemon stays");
+    }
+}
+
+/// True if there may be more in an incarnation's directory than the files that go last.
+fn has_own(fs: &dyn Fs, root: &Path) -> bool {
+    let is_own = |entry: &Entry| {
+        let name = entry.name.to_str().unwrap_or_default();
+        entry.kind == Kind::Directory || name.starts_with(REGISTRATIONS_PREFIX)
+    };
+    match fs.list(root) {
+        Ok(entries) => entries.iter().any(is_own),
+        Err(error) => error.kind() != ErrorKind::NotFound,
     }
 }
 

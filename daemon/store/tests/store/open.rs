@@ -64,6 +64,30 @@ fn closing_removes_the_files_that_were_made() {
 }
 
 #[test]
+fn what_a_daemon_cannot_remove_of_an_earlier_one_the_next_daemon_removes() {
+    let dirs = || vec![PathBuf::from(DISK)];
+    let crashed = World::on(FakeFs::with_dirs([DISK]), dirs(), LITTLE_MEMORY, 1).registered();
+    crashed.push(0, 0, &payload(0, 0, LARGE_BYTES));
+    let fs = crashed.fs.clone();
+    let root = Path::new(DISK).join(format!("lodestone-{}", crashed.store.incarnation()));
+    fs.crash();
+    let is_data = |path: &PathBuf| path.extension().is_some_and(|end| end == "data");
+    let data = fs.below(&root).into_iter().find(is_data).unwrap();
+    let shuffle = data.parent().unwrap();
+    fs.break_dir(shuffle, Errno::IO);
+    drop(World::on(fs.clone(), dirs(), LITTLE_MEMORY, 2));
+    assert!(fs.content(&data).is_some());
+    fs.mend(shuffle);
+    fs.crash();
+    drop(World::on(fs.clone(), dirs(), LITTLE_MEMORY, 3));
+    assert_eq!(
+        fs.below(&root),
+        Vec::<PathBuf>::new(),
+        "space is lost for ever"
+    );
+}
+
+#[test]
 fn leftovers_of_a_crash_are_removed_and_nothing_else_is() {
     let dirs = || vec![PathBuf::from(DISK)];
     let crashed = World::on(FakeFs::with_dirs([DISK]), dirs(), LITTLE_MEMORY, 1).registered();
