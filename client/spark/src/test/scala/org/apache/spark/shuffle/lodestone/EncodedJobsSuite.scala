@@ -15,6 +15,7 @@ import org.apache.spark.FetchFailed
 import org.apache.spark.rdd.RDD
 import org.apache.spark.scheduler.{SparkListener, SparkListenerTaskEnd}
 import org.apache.spark.sql.{Row, SparkSession}
+import org.apache.spark.sql.functions.col
 
 /** Queries in mode remote, whose exchanges are encoded by column. */
 final class EncodedJobsSuite {
@@ -96,6 +97,19 @@ final class EncodedJobsSuite {
     assertEquals(0, failedReads.sum())
   }
 
+  @Test def `a task that reads hundreds of partitions keeps no memory of those before`(): Unit = {
+    start()
+    val partitions = 600
+    val zstd = "spark.io.compression.codec" -> "zstd"
+    val (rows, kept) = withSql(remote :+ zstd: _*) { spark =>
+      val ids = spark.range(0, 4L * partitions, 1, 2).toDF("id").repartition(partitions, col("id"))
+      ids.rdd.coalesce(1).mapPartitions(EncodedJobsSuite.readAll).collect().head
+    }
+    assertEquals(4 * partitions, rows)
+    // Each reader has 400 KiB.
+    assertTrue(kept < (64 << 20), s"$kept bytes")
+  }
+
   @Test def `encoded outputs that no service takes stay on executors and are read there`()
       : Unit = {
     start().kill()
@@ -142,5 +156,19 @@ final class EncodedJobsSuite {
     } finally {
       first.close()
     }
+  }
+}
+
+private object EncodedJobsSuite {
+
+  /** Returns the number of rows, and the memory that is used after the last one and was not before. */
+  def readAll(rows: Iterator[Row]): Iterator[(Int, Long)] = {
+    val before = usedBytes()
+    Iterator((rows.size, usedBytes() - before))
+  }
+
+  private def usedBytes(): Long = {
+    System.gc()
+    Runtime.getRuntime.totalMemory - Runtime.getRuntime.freeMemory
   }
 }

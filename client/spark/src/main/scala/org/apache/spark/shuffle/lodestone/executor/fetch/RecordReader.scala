@@ -6,11 +6,13 @@ import java.io.{FilterInputStream, InputStream}
 import org.apache.spark._
 import org.apache.spark.internal.config
 import org.apache.spark.network.shuffle.BlockStoreClient
+import org.apache.spark.serializer.SerializerInstance
 import org.apache.spark.shuffle.ShuffleReader
 import org.apache.spark.shuffle.lodestone.executor.rows.{Lz4Blocks, Lz4Reader, RowReader}
 import org.apache.spark.shuffle.lodestone.executor.rows.encoded.EncodedRows
 import org.apache.spark.shuffle.lodestone.plan.{BlockFormat, OwnHandle, SqlRows}
 import org.apache.spark.storage.{BlockId, ShuffleBlockFetcherIterator}
+import org.apache.spark.util.CompletionIterator
 
 /**
  * Makes of streams of blocks what a reduce task asks for: combined and sorted as Spark does it.
@@ -27,23 +29,35 @@ private[fetch] final class RecordReader[K, C](
   private val dependency = handle.dependency
   private val context = task.context
 
-  private val recordsIn: InputStream => Iterator[(Any, Any)] = {
+  override def read(): Iterator[Product2[K, C]] = {
+    val records = this.records
+    val made = sort(combine(records))
+    if (made eq records) made else new InterruptibleIterator(context, made)
+  }
+
+  private def records: Iterator[(Any, Any)] = {
     val instance = dependency.serializer.newInstance()
     handle.format match {
-      case BlockFormat.EncodedRows =>
-        val reader = new EncodedRows.Reader(SparkEnv.get.conf, instance)
-        context.addTaskCompletionListener[Unit](_ => reader.free())
-        reader
-      case BlockFormat.SparkStream if SqlRows.areOf(dependency.serializer) =>
-        new RowReader(instance)
-      case BlockFormat.SparkStream => instance.deserializeStream(_).asKeyValueIterator
+      case BlockFormat.EncodedRows => encoded(instance)
+      case BlockFormat.SparkStream =>
+        val recordsIn: InputStream => Iterator[(Any, Any)] =
+          if (SqlRows.areOf(dependency.serializer)) new RowReader(instance)
+          else instance.deserializeStream(_).asKeyValueIterator
+        new CheckedRecords(streams, recordsIn, check, task)
     }
   }
 
-  override def read(): Iterator[Product2[K, C]] = {
-    val records = new CheckedRecords(streams, recordsIn, check, task)
-    val made = sort(combine(records))
-    if (made eq records) made else new InterruptibleIterator(context, made)
+  /**
+   * A task may read thousands of partitions, one after another, and Spark keeps its listeners until
+   * it ends: none of them may know what has been read.
+   */
+  private def encoded(instance: SerializerInstance): Iterator[(Any, Any)] = {
+    val codecs = new EncodedRows.Codecs(SparkEnv.get.conf)
+    context.addTaskCompletionListener[Unit](_ => codecs.free())
+    val all = CompletionIterator[(BlockId, InputStream), Iterator[(BlockId, InputStream)]](
+      streams,
+      codecs.free())
+    new CheckedRecords(all, new EncodedRows.Reader(codecs, instance), check, task)
   }
 
   /** The values are already combined if the map side did it. */

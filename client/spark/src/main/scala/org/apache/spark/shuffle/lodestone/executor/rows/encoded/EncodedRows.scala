@@ -40,36 +40,39 @@ private[executor] object EncodedRows {
     def free(): Unit = codec.close()
   }
 
-  /** Reads the blocks of a reduce task, one after another. */
-  final class Reader(conf: SparkConf, serializer: SerializerInstance)
+  /** Reads the blocks of a partition, one after another. It takes memory when it has a block. */
+  final class Reader(codecs: Codecs, serializer: SerializerInstance)
       extends (InputStream => Iterator[(Any, Any)]) {
-    private val codecs = mutable.Map.empty[Int, RowGroupCodec]
-    private val groups = new RowGroupReader(SqlRows.numFields(serializer), codec)
+    private lazy val groups = new RowGroupReader(SqlRows.numFields(serializer), codecs.get)
 
     override def apply(in: InputStream): Iterator[(Any, Any)] = groups(in)
+  }
 
-    private var isFree = false
+  /** The codecs of a reader. They have memory outside of the heap. */
+  final class Codecs(conf: SparkConf) {
+    private val made = mutable.Map.empty[Int, RowGroupCodec]
+    private var areFree = false
 
-    /** Gives memory of codecs back. Another thread than the task's may be reading. */
+    /** Gives their memory back. Another thread than the task's may be reading. */
     def free(): Unit = synchronized {
-      isFree = true
-      codecs.values.foreach(_.close())
-      codecs.clear()
+      areFree = true
+      made.values.foreach(_.close())
+      made.clear()
     }
 
-    private def codec(id: Int): Option[RowGroupCodec] = synchronized {
-      if (isFree) throw new IllegalStateException("the task that reads is over")
-      codecs.get(id).orElse(make(id))
+    private[EncodedRows] def get(id: Int): Option[RowGroupCodec] = synchronized {
+      if (areFree) throw new IllegalStateException("the task that reads is over")
+      made.get(id).orElse(make(id))
     }
 
     private def make(id: Int): Option[RowGroupCodec] = {
-      val made = id match {
+      val codec = id match {
         case RowGroupCodec.Lz4Id => Some(new RowGroupCodec.Lz4Codec)
         case RowGroupCodec.ZstdId => Some(new RowGroupCodec.ZstdCodec(levelOf(conf)))
         case _ => None
       }
-      made.foreach(codecs.put(id, _))
-      made
+      codec.foreach(made.put(id, _))
+      codec
     }
   }
 

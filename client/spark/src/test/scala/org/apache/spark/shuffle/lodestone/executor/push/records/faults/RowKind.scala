@@ -62,7 +62,8 @@ private[push] object EncodedRowsOfSql extends RowsOfSql("encoded rows of SQL") {
   override def format: BlockFormat = BlockFormat.EncodedRows
 
   override def recordsIn(id: ShuffleBlockId, block: Array[Byte]): Iterator[(Any, Any)] = {
-    val reader = new EncodedRows.Reader(SparkEnv.get.conf, serializer.newInstance())
+    val codecs = new EncodedRows.Codecs(SparkEnv.get.conf)
+    val reader = new EncodedRows.Reader(codecs, serializer.newInstance())
     reader(new ByteArrayInputStream(block))
   }
 }
