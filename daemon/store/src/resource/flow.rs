@@ -187,11 +187,6 @@ impl Flow {
         body: u64,
         clock: &'a dyn Clock,
     ) -> io::Result<Writing<'a>> {
-        let waiting_max = match line {
-            Line::Short => self.short_max(),
-            Line::Pushes => PUSHES_MAX,
-            Line::Finalizes => IN_LINE_MAX,
-        };
         let mut waiting = locked(&self.waiting);
         let mut number = None;
         loop {
@@ -200,7 +195,7 @@ impl Flow {
             let outcome = match self.is_stalled(clock) {
                 true => Some(Err(io::Error::other(Stalled))),
                 false if is_first && self.has_turn(body) => Some(Ok(())),
-                false if !waits && *waiting.count(line) >= waiting_max => {
+                false if !waits && *waiting.count(line) >= self.waiting_max(line) => {
                     return Err(ErrorKind::ResourceBusy.into());
                 }
                 false if body > 0 && self.holds_too_much(&waiting, waits, body, clock) => {
@@ -244,9 +239,14 @@ impl Flow {
         }
     }
 
-    /// Bodies may let few write: as many more wait, with those that were there before.
-    fn short_max(&self) -> usize {
-        2 * self.writers_max - self.writers.load(SeqCst).min(self.writers_max)
+    /// How many may wait in a line, while nobody else begins or ends a write. Bodies may let few
+    /// write: as many more wait in the short one, with those that were there before.
+    fn waiting_max(&self, line: Line) -> usize {
+        match line {
+            Line::Short => 2 * self.writers_max - self.writers.load(SeqCst).min(self.writers_max),
+            Line::Pushes => PUSHES_MAX,
+            Line::Finalizes => IN_LINE_MAX,
+        }
     }
 
     /// True if one more may write. A body of any size gets its turn.
