@@ -161,7 +161,7 @@ final class EncodedJobsSuite {
 
 private object EncodedJobsSuite {
 
-  /** Returns the number of rows, and the memory that is used after the last one and was not before. */
+  /** Returns the number of rows, and by how much the used memory has grown at the end. */
   def readAll(rows: Iterator[Row]): Iterator[(Int, Long)] = {
     val before = usedBytes()
     Iterator((rows.size, usedBytes() - before))
