@@ -100,8 +100,8 @@ impl Sending {
         Ok(())
     }
 
-    /// Closes the first chunk, if it holds memory of the store and can be opened again with the
-    /// same bytes: those of a file of an executor may change.
+    /// Closes the first chunk if it holds memory of the store. A block of an executor stays open:
+    /// its file may have other bytes when it is opened again.
     pub(super) fn set_aside(&mut self) -> Option<Wanted> {
         let first = self.chunks.front()?;
         let length = first.length.filter(|_| !first.wanted.job.is_sparks_own())?;
@@ -220,4 +220,4 @@ fn after(piece: Part, count: usize) -> Part {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

@@ -159,6 +159,16 @@ impl Host {
         });
     }
 
+    fn executors_register_quickly(&mut self) {
+        for n in 0..10 {
+            let request = self.registration(WELL, &format!("new-{n}"));
+            quickly("a registration", || {
+                let id = self.client.send_rpc(&request);
+                assert!(self.client.answer_to(id).is_empty());
+            });
+        }
+    }
+
     /// All that needs no disk, or the other one, is answered.
     pub(crate) fn everything_else_goes_on(&mut self) {
         for _ in 0..10 {
@@ -405,13 +415,7 @@ fn executors_register_while_another_disk_hangs_in_their_registrations() {
         })
         .collect();
     host.fs.await_hanging(4);
-    for n in 0..10 {
-        let request = host.registration(WELL, &format!("new-{n}"));
-        quickly("a registration", || {
-            let id = host.client.send_rpc(&request);
-            assert!(host.client.answer_to(id).is_empty());
-        });
-    }
+    host.executors_register_quickly();
     host.everything_else_goes_on();
     host.ends_in_time();
     drop(mended);
@@ -427,13 +431,7 @@ fn executors_register_while_a_data_directory_hangs_to_which_they_are_written() {
     assert!(host.client.answer_to(id).is_empty());
     let took = began.elapsed();
     assert!(took < REGISTRATION_TIMEOUT, "it took {took:?}");
-    for n in 0..10 {
-        let request = host.registration(WELL, &format!("new-{n}"));
-        quickly("a registration", || {
-            let id = host.client.send_rpc(&request);
-            assert!(host.client.answer_to(id).is_empty());
-        });
-    }
+    host.executors_register_quickly();
     host.everything_else_goes_on();
     host.ends_in_time();
     drop(mended);

@@ -246,8 +246,8 @@ impl Executors {
 impl Executor {
     /// True if the other one differs at most in the time of its registration.
     fn is_same(&self, other: &Self) -> bool {
-        let parts = |one: &Self| (one.attempt, one.dirs.clone(), one.merge_dir.clone());
-        parts(self) == parts(other)
+        (self.attempt, &self.dirs, &self.merge_dir)
+            == (other.attempt, &other.dirs, &other.merge_dir)
     }
 
     pub(crate) fn registration(&self, app: &AppId, exec: &str) -> Registration {

@@ -65,7 +65,7 @@ pub(crate) struct Registrations {
 }
 
 impl Registrations {
-    /// Those of this daemon are newer than the earlier ones.
+    /// Later registrations get higher serials than the earlier ones.
     pub(crate) fn new(roots: &[PathBuf], earlier: &Earlier) -> Self {
         let log = |root: &PathBuf| DiskLog::new(root, earlier.number, earlier.has_read(root));
         Self {

@@ -11,14 +11,12 @@ use bytes::BufMut;
 use lodestone_model::{AppAttempt, AppId, MapId, ReduceId, ShuffleId};
 use lodestone_store::fs::fake::FakeFs;
 use lodestone_store::{Environment, ExecutorInfo, ManualClock, SeededRandom, Store, StoreConfig};
-use lodestone_wire::frame::ChunkId;
-use tokio::sync::Semaphore;
 
+use super::super::sending::tests::all_wanted;
 use super::super::socket::Socket;
 use super::super::table::ConnectionTable;
 use super::*;
 use crate::service::MemorySplit;
-use crate::streams::SharedStreams;
 use crate::streams::items::Items;
 use crate::streams::source::Source;
 
@@ -98,7 +96,6 @@ fn service(fs: &FakeFs) -> Arc<Service> {
 
 /// The requests for one block of each map output.
 fn wanted() -> VecDeque<Wanted> {
-    let streams = SharedStreams::default();
     let maps = (0..BLOCKS).map(|map| (MapId(map as i64), vec![ReduceId(0)]));
     let source = Source {
         app: app(),
@@ -106,24 +103,7 @@ fn wanted() -> VecDeque<Wanted> {
         exec: EXECUTOR.to_owned(),
         items: Items::originals(ShuffleId(3), &maps.collect::<Vec<_>>()),
     };
-    let memory = |_: &AppId, _| Some(Box::new(()) as _);
-    streams.open(1, source, memory).unwrap();
-    let permits = Arc::new(Semaphore::new(BLOCKS));
-    let one = |chunk_index| Wanted {
-        head: ChunkHead::Fetch(ChunkId {
-            stream_id: 1,
-            chunk_index,
-        }),
-        job: streams.take(1, chunk_index).unwrap(),
-        found: None,
-        begun: None,
-        _hold: Hold {
-            _permit: Arc::clone(&permits).try_acquire_owned().unwrap(),
-            memory: Vec::new(),
-        },
-        stopwatch: Stopwatch::start(),
-    };
-    (0..BLOCKS as i32).map(one).collect()
+    all_wanted(source, BLOCKS as i32)
 }
 
 #[tokio::test]

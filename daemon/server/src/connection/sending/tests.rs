@@ -67,6 +67,11 @@ fn wanted_of(count: i32, item: impl Fn(i32) -> StreamItem) -> Vec<Wanted> {
         exec: String::new(),
         items: Items::Mixed((0..count).map(item).collect()),
     };
+    all_wanted(source, count)
+}
+
+/// The requests for so many chunks of a stream.
+pub(in super::super) fn all_wanted<W: FromIterator<Wanted>>(source: Source, count: i32) -> W {
     let streams = SharedStreams::default();
     let memory = |_: &AppId, _| Some(Box::new(()) as _);
     streams.open(1, source, memory).unwrap();
