@@ -24,10 +24,18 @@ pub(super) struct OsFile(pub(super) fs::File);
 /// The descriptor that holds the lock: `flock` ends when it is closed.
 #[derive(Debug)]
 struct OsLock {
-    _file: fs::File,
+    file: fs::File,
 }
 
 impl Lock for OsLock {}
+
+impl Drop for OsLock {
+    /// Closing the file would do, but for a child process: from its fork until it runs its program
+    /// it has the file, too.
+    fn drop(&mut self) {
+        let _ = flock(&self.file, FlockOperation::Unlock);
+    }
+}
 
 impl File for OsFile {
     fn write_at(&self, parts: &[IoSlice<'_>], offset: u64) -> io::Result<usize> {
@@ -145,7 +153,7 @@ impl Fs for OsFs {
             .truncate(false)
             .open(path)?;
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => Ok(Some(Box::new(OsLock { _file: file }))),
+            Ok(()) => Ok(Some(Box::new(OsLock { file }))),
             Err(rustix::io::Errno::WOULDBLOCK) => Ok(None),
             Err(error) => Err(error.into()),
         }
