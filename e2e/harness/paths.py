@@ -15,9 +15,10 @@ EVERY_LINE = list(SPARK_LINES)
 # A test that names no line (mark `lines`) runs on one of these, with --all-lines on all of them:
 # the oldest, and one that the jar for Spark 4 is compiled against.
 USUAL_LINES = ["3.5", "4.1"]
-# The jar for Spark 4 links against these as it does against 4.1 and 4.3 (`test_linkage`): some
-# tests run there only with --all-lines.
+# The jar for Spark 4 links against these as it does against 4.1 and 4.3 (`test_linkage`): tests run
+# there only with --all-lines, and many on no others than the usual lines.
 SELDOM = ["4.0", "4.2"]
+NOT_USUAL = [line for line in EVERY_LINE if line not in USUAL_LINES]
 # The newest release of each plugin jar's line, which the demo shows.
 PLUGIN_LINES = ["3.5.9", "4.3.0"]
 

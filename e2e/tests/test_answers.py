@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 
-from harness.paths import EVERY_LINE, USUAL_LINES
+from harness.paths import EVERY_LINE, SELDOM, USUAL_LINES
 from harness.spark_process import IN_THE_DRIVER, ONE_EXECUTOR, TWO_EXECUTORS, Job
 
 ESSENTIAL = [("keyed_rows", {}), ("sql_aggregate", {})]
@@ -30,7 +30,7 @@ def assert_merged(start_daemon, start_job, plain_answer):
     return check
 
 
-@pytest.mark.lines(*EVERY_LINE, seldom=["4.0"])
+@pytest.mark.lines(*EVERY_LINE, seldom=SELDOM)
 def test_every_release_reads_rdd_and_sql_shuffles_merged(assert_merged):
     assert_merged(ESSENTIAL, TWO_EXECUTORS)
 
