@@ -7,8 +7,10 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use lodestone_model::{AppId, Code, MapIndex, ShuffleKey};
+use lodestone_model::{AppId, Code, MapIndex, ReduceId, ShuffleKey};
 use lodestone_server::connection::pace::WINDOW;
+use lodestone_server::service::lanes::{Kind, Lanes};
+use lodestone_store::Wait;
 use lodestone_wire::Frame;
 use lodestone_wire::extension::hello::HelloReply;
 use lodestone_wire::spark::push::{BlockPushReturnCode, PushBlockStream, PushCode};
@@ -26,6 +28,9 @@ const HANGING: usize = 16;
 /// More than a connection may have of the memory for uploads, and more than half of what its
 /// application may have.
 const MORE_THAN_A_SHARE: usize = 20 << 20;
+
+/// Bytes of a small block.
+const BLOCK: usize = 10_000;
 
 /// Small blocks that one connection brings.
 const SMALL_BLOCKS: u32 = 8;
@@ -106,6 +111,58 @@ fn blocks_of_many_maps_for_the_same_partitions_are_all_merged_by_a_busy_disk() {
     drop(slow);
     all_are_merged(pushers);
     host.daemon.stop();
+}
+
+/// Blocks of other maps, which wait until pushes may use threads again.
+fn push_to_one_partition(host: &Host, key: &ShuffleKey) -> Vec<(Client, i64)> {
+    let pusher = |map| {
+        let mut client = host.daemon.connect();
+        let meta = PushBlockStream {
+            map_index: MapIndex(map),
+            ..block(key.clone(), 0)
+        };
+        let id = client.send_upload(&meta, &[7; BLOCK]);
+        // The daemon has read the push before this.
+        let _: HelloReply = client.ask(&hello());
+        (client, id)
+    };
+    (1_000..1_008).map(pusher).collect()
+}
+
+/// Blocks wait for what one block does for all of them, and then need no thread: all threads hang.
+fn one_block_works_for_all(fill: impl Fn(&dyn Fn(u32, Wait) -> bool)) {
+    let host = Host::start();
+    let key = shuffle(BAD, 3);
+    let push = |map, wait| {
+        let (store, map, reduce) = (&host.daemon.service.store, MapIndex(map), ReduceId(0));
+        let pushed = store.push_block_if(wait, &key, map, reduce, &[7; BLOCK]);
+        pushed == Ok(Code::Ok)
+    };
+    fill(&push);
+    let turns = host.daemon.all_turns(Kind::Push);
+    let pushers = push_to_one_partition(&host, &key);
+    assert!(push(0, Wait::InTime));
+    let disks = usize::from(host.daemon.service.store.disk_count());
+    let hanging = host.daemon.hang_threads(Lanes::threads(disks));
+    drop(turns);
+    all_are_merged(pushers);
+    drop(hanging);
+    host.daemon.stop();
+}
+
+#[test]
+fn blocks_that_wait_for_the_first_one_of_their_partition_need_no_thread() {
+    one_block_works_for_all(|_| {});
+}
+
+#[test]
+fn blocks_that_wait_until_the_tail_is_written_need_no_thread() {
+    one_block_works_for_all(|push| {
+        assert!(push(1, Wait::InTime));
+        let is_full = |map: &u32| !push(*map, Wait::Never) && !push(*map, Wait::Never);
+        let full = (2..900).find(is_full);
+        assert!(full.is_some_and(|full| full > 50), "{full:?}");
+    });
 }
 
 /// Applications of executors on the disk that is bad.

@@ -70,9 +70,13 @@ async fn look(
     };
     let (service, call, block) = (&call.service, call.clone(), block.clone());
     let hangs = || service.store.looks_are_stalled(place);
-    let (turns, _) = turns(&service.lanes, place, hangs).await;
+    let turn = turn(&service.lanes, place, hangs).await;
+    if turn.has_waited && places_of(&call, upload)?.is_none_or(|places| places.look.is_none()) {
+        // Another block has looked for it meanwhile: blocks of many map tasks come together.
+        return Ok(None);
+    }
     let look = move || handler::begin_block(&call, &block);
-    let begun = service.lanes.run_in(turns, Kind::Push, look).await;
+    let begun = service.lanes.run_in(turn.turns, Kind::Push, look).await;
     begun.map_err(|_| CloseReason::Panic)
 }
 
@@ -130,18 +134,34 @@ pub(super) async fn push(call: Call, waiting: Waiting) -> Result<Answer, CloseRe
         return Ok(handler::upload_without_room(&call, &upload));
     };
     let hangs = || service.store.writes_are_stalled(places.write);
-    let (turns, call) = match turns(&service.lanes, places.write, hangs).await {
-        (turns, true) => (turns, call.at_its_disk()),
-        (turns, false) => (turns, call),
+    let turn = turn(&service.lanes, places.write, hangs).await;
+    if turn.has_waited {
+        // Another block may have written the tail meanwhile.
+        let now = call.without_waiting();
+        if let Ok(answer) = at_once(|| handler::upload_now(&now, &upload, &body))? {
+            return Ok(answer);
+        }
+    }
+    let call = match turn.is_at_disk {
+        true => call.at_its_disk(),
+        false => call,
     };
     let merge = move || handler::upload(&call, &upload, &body, &before);
-    let merged = service.lanes.run_in(turns, Kind::Push, merge).await;
+    let merged = service.lanes.run_in(turn.turns, Kind::Push, merge).await;
     merged.map_err(|_| CloseReason::Panic)
 }
 
-/// Waits for a turn at a disk of executors: true. Not if the disk hangs: then the turn is at none,
-/// and the store refuses the push at once.
-async fn turns(lanes: &Lanes, place: usize, hangs: impl Fn() -> bool) -> (Turns, bool) {
+/// A turn of a push.
+struct PushTurn {
+    turns: Turns,
+    /// False if the disk hangs: then the turn is at none, and the store refuses the push at once.
+    is_at_disk: bool,
+    /// Others came first.
+    has_waited: bool,
+}
+
+/// Waits for a turn at a disk of executors, unless the disk hangs.
+async fn turn(lanes: &Lanes, place: usize, hangs: impl Fn() -> bool) -> PushTurn {
     // It ends before this waits for others: a turn goes to the next one in its line, also if that
     // one is not asked any more.
     {
@@ -151,7 +171,11 @@ async fn turns(lanes: &Lanes, place: usize, hangs: impl Fn() -> bool) -> (Turns,
         let mut longest = Duration::ZERO;
         loop {
             if let Ok(turns) = timeout(longest, &mut turns).await {
-                return (turns, true);
+                return PushTurn {
+                    turns,
+                    is_at_disk: true,
+                    has_waited: !longest.is_zero(),
+                };
             }
             if hangs() {
                 break;
@@ -159,7 +183,11 @@ async fn turns(lanes: &Lanes, place: usize, hangs: impl Fn() -> bool) -> (Turns,
             longest = LOOK;
         }
     }
-    (lanes.turns_for(Kind::Push, &[]).await, false)
+    PushTurn {
+        turns: lanes.turns_for(Kind::Push, &[]).await,
+        is_at_disk: false,
+        has_waited: true,
+    }
 }
 
 #[cfg(test)]
@@ -185,7 +213,7 @@ mod tests {
                 left.fetch_add(1, Relaxed);
                 true
             };
-            pushes.spawn(async move { drop(turns(&lanes, 1, hangs).await) });
+            pushes.spawn(async move { drop(turn(&lanes, 1, hangs).await) });
         }
         while left.load(Relaxed) < pushes.len() {
             tokio::task::yield_now().await;

@@ -205,7 +205,7 @@ impl Inside {
     }
 
     /// Takes the turns of all calls of a kind.
-    fn all_turns(&self, kind: Kind) -> Vec<Turns> {
+    pub(crate) fn all_turns(&self, kind: Kind) -> Vec<Turns> {
         let mut taken = Vec::new();
         self.runtime.block_on(async {
             let turns = || self.service.lanes.turns_for(kind, &[]);
