@@ -49,6 +49,22 @@ pub enum Bug {
     SegmentForgotten,
     /// A call that must not wait writes to a disk.
     WaitIgnored,
+    /// The offsets of a map output are used for a file that took its name later.
+    OldOffsetsUsed,
+    /// A map output is read from a file that was removed, or replaced.
+    RemovedOutputRead,
+    /// Every file of an executor is looked for in its first directory.
+    OneDirectoryOnly,
+    /// Blocks are removed although their executor registered again since they were named.
+    RegisteredAgainRemoved,
+    /// If file descriptors run out, the disk is taken for broken.
+    NoDescriptorTakenForBadDisk,
+    /// Segments are dropped if there is no descriptor to write them.
+    DroppedWithoutDescriptor,
+    /// A block of an executor for which there is no descriptor is refused for good.
+    NoDescriptorRefused,
+    /// The marker of an earlier daemon's directory goes, whatever else could not be removed there.
+    MarkerAlwaysRemoved,
     /// The layout of a shuffle that is removed meanwhile is empty.
     RemovalReadAsEmpty,
     /// A push opens a partition of a shuffle that was removed meanwhile.

@@ -86,7 +86,7 @@ pub fn no_memory(world: &World) -> Result<(), String> {
 
 /// Checks that no file is open while no chunk is on its way.
 pub fn no_open_files(world: &World) -> Result<(), String> {
-    match world.disk.fake.open_files().0 {
+    match world.disk.open_files().own {
         0 => Ok(()),
         count => Err(format!(
             "{count} files are open, and no chunk is on its way"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Bugs planted on purpose, to show that the simulation finds them.
 //!
-//! Twenty are inside the store (crate `lodestone-planted`). The other ones are between the network
+//! 28 are inside the daemon (crate `lodestone-planted`). The other ones are between the network
 //! and the real handlers, or between the store and the disk: they change a request, an answer or a
 //! call as the bug would.
 
@@ -10,7 +10,7 @@ use lodestone_planted::Bug as PlantedBug;
 /// A bug of the daemon.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bug {
-    /// Inside the store.
+    /// Inside the store, or the streams over it.
     Store(PlantedBug),
     /// Whatever incarnation a request names, it is taken for ours.
     IncarnationIgnored,
@@ -53,7 +53,7 @@ pub enum Bug {
 
 impl Bug {
     /// Every bug.
-    pub const ALL: [Self; 38] = [
+    pub const ALL: [Self; 46] = [
         Self::Store(PlantedBug::DroppedShown),
         Self::Store(PlantedBug::DropMovesSlots),
         Self::Store(PlantedBug::DroppedBytesCounted),
@@ -74,6 +74,14 @@ impl Bug {
         Self::Store(PlantedBug::RepeatsUncompared),
         Self::Store(PlantedBug::SegmentForgotten),
         Self::Store(PlantedBug::WaitIgnored),
+        Self::Store(PlantedBug::OldOffsetsUsed),
+        Self::Store(PlantedBug::RemovedOutputRead),
+        Self::Store(PlantedBug::OneDirectoryOnly),
+        Self::Store(PlantedBug::RegisteredAgainRemoved),
+        Self::Store(PlantedBug::NoDescriptorTakenForBadDisk),
+        Self::Store(PlantedBug::DroppedWithoutDescriptor),
+        Self::Store(PlantedBug::NoDescriptorRefused),
+        Self::Store(PlantedBug::MarkerAlwaysRemoved),
         Self::IncarnationIgnored,
         Self::CommittedOnce,
         Self::ReleasedReadAsEmpty,

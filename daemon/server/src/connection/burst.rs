@@ -322,7 +322,7 @@ impl Burst {
                         refusal.to_string(),
                     )));
                 }
-                if refusal.code == Code::Overloaded && wanted.job.is_sparks_own() {
+                if wanted.job.closes(&refusal) {
                     self.service.metrics.fetch_failures_total.inc();
                     return Err(CloseReason::Overloaded);
                 }

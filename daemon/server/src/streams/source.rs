@@ -5,6 +5,7 @@
 use std::sync::Arc;
 
 use lodestone_model::{AppAttempt, AppId, Code, Refusal, ShuffleKey};
+use lodestone_planted::{self as planted, Bug};
 use lodestone_store::{ChunkData, FoundChunk, FoundOriginal, Store, Wait};
 
 use super::items::Items;
@@ -44,7 +45,15 @@ impl Job {
         })
     }
 
-    /// True for a block that Spark's own client requests, and cannot read elsewhere.
+    /// True if the connection closes for this refusal. Spark requests the block again then, which
+    /// it cannot read elsewhere.
+    pub fn closes(&self, refusal: &Refusal) -> bool {
+        refusal.code == Code::Overloaded
+            && self.is_sparks_own()
+            && !planted::is(Bug::NoDescriptorRefused)
+    }
+
+    /// True for a block that Spark's own client requests.
     pub(crate) fn is_sparks_own(&self) -> bool {
         match &self.listed.source.items {
             Items::Originals { .. } => true,

@@ -26,7 +26,7 @@ use crate::model::{attempt_of, refusal};
 use crate::network::{Envelope, Network, Packet};
 
 use attempt::{Attempt, AttemptKey};
-pub use executor::{EXECUTOR_DIRS, EXECUTOR_ROOT, every_executor};
+pub use executor::{Deed, EXECUTOR_APP, EXECUTOR_DIRS, EXECUTOR_DISKS, every_executor, path_of};
 pub use reader::{fetch_one, full_fetch, full_layout};
 
 /// Connections that the clients have between them.
@@ -56,6 +56,7 @@ pub struct Clients {
     attempts: BTreeMap<AttemptKey, Attempt>,
     /// Layouts that readers have, and may come back to.
     layouts: VecDeque<(SegmentLayout, SegmentLayoutReply)>,
+    executors: executor::Executors,
     sent: VecDeque<Envelope>,
     asked: BTreeMap<u64, Asked>,
     requests: u64,
@@ -90,6 +91,7 @@ enum Asked {
     Stream(Vec<Vec<LaidSegment>>),
     Chunk(Vec<LaidSegment>),
     Pushed(AttemptKey, PushBatch),
+    Originals,
 }
 
 impl Clients {
@@ -107,6 +109,7 @@ impl Clients {
             past: Vec::new(),
             attempts: BTreeMap::new(),
             layouts: VecDeque::new(),
+            executors: executor::Executors::default(),
             sent: VecDeque::new(),
             asked: BTreeMap::new(),
             requests: 0,
@@ -120,7 +123,7 @@ impl Clients {
             self.hello(connection, dice, network);
             return;
         }
-        match dice.weighted(&[44, 6, 16, 16, 4, 2, 1, 8, 5, 2, 4]) {
+        match dice.weighted(&[44, 6, 16, 16, 4, 2, 1, 8, 5, 2, 14]) {
             0 => self.push(connection, dice, network),
             1 => self.register(connection, dice, network),
             2 => self.end_attempt(connection, dice, network),
@@ -296,6 +299,15 @@ impl Clients {
                     let packet = Packet::Chunk { stream, index };
                     let asked = Some(Asked::Chunk(chunk));
                     self.send(connection, packet, asked, dice, network);
+                }
+            }
+            Some(Asked::Originals) => {
+                let handle = StreamHandle::from_bytes(response);
+                let count = handle.as_ref().map_or(0, |handle| handle.num_chunks);
+                let stream = handle.map_or(0, |handle| handle.stream_id);
+                for index in 0..count.cast_signed() {
+                    let packet = Packet::Chunk { stream, index };
+                    self.send(connection, packet, None, dice, network);
                 }
             }
             other => {

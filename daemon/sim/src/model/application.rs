@@ -145,7 +145,12 @@ impl Model {
         let is_over = |application: &Application| application.lease_until_ms <= now_ms;
         let over = self.applications.iter().filter(|(_, app)| is_over(app));
         let over: Vec<String> = over.map(|(name, _)| name.clone()).collect();
-        agree("applications without a lease", &ended, &over.as_slice())?;
+        let (leased, others): (Vec<_>, Vec<_>) = ended
+            .iter()
+            .cloned()
+            .partition(|name| self.applications.contains_key(name));
+        agree("applications without a lease", &leased, &over)?;
+        others.iter().try_for_each(|app| self.forget_gone(app))?;
         over.iter().for_each(|name| {
             self.applications.remove(name);
         });

@@ -127,6 +127,8 @@ impl Shuffle {
                     self.laid.entry(reduce_id).or_default().push(laid);
                 }
                 code if is_disk(code) && trouble.writes => refused = Some(code),
+                // Nothing is wrong with the disks.
+                Code::Overloaded if trouble.descriptors => refused = Some(*code),
                 // The attempt would be new, or the application has much metadata.
                 Code::Overloaded | Code::Quota if trouble.metadata => refused = Some(*code),
                 code => return breach(format!("refused with {code:?}, and nothing is wrong")),

@@ -10,19 +10,40 @@ use lodestone_wire::spark::register::{
     GetLocalDirsForExecutors, LocalDirsForExecutors, RegisterExecutor,
 };
 
+use super::originals::Files;
 use super::refusal::{Judged, agree, breach};
 use super::{Model, Trouble, decoded};
+use crate::client::EXECUTOR_APP;
 
 /// The directories of an executor, or nothing if it is not known.
-type Dirs = Option<Vec<String>>;
+pub(super) type Dirs = Option<Vec<String>>;
 
 /// The possible registrations.
 #[derive(Clone, Debug)]
-struct Known {
-    now: BTreeSet<Dirs>,
+pub(super) struct Known {
+    pub(super) now: BTreeSet<Dirs>,
+    /// How often it registered at this daemon.
+    pub(super) registrations: u64,
     next: BTreeSet<Dirs>,
     /// Registrations that a troubled daemon may not have read. Their age is unknown.
     missed: BTreeSet<Dirs>,
+}
+
+impl Known {
+    /// Finds out that only some of the registrations are possible. Returns false if none is.
+    pub(super) fn narrow(&mut self, is_possible: impl Fn(&Dirs) -> bool) -> bool {
+        let possible: BTreeSet<_> = self
+            .now
+            .iter()
+            .filter(|dirs| is_possible(dirs))
+            .cloned()
+            .collect();
+        if possible.is_empty() {
+            return false;
+        }
+        self.now = possible;
+        true
+    }
 }
 
 /// By application and executor.
@@ -30,9 +51,10 @@ struct Known {
 pub(super) struct Executors(BTreeMap<(String, String), Known>);
 
 impl Executors {
-    fn of(&mut self, app: &str, exec: &str) -> &mut Known {
+    pub(super) fn of(&mut self, app: &str, exec: &str) -> &mut Known {
         let nothing = || Known {
             now: BTreeSet::from([None]),
+            registrations: 0,
             next: BTreeSet::from([None]),
             missed: BTreeSet::new(),
         };
@@ -41,9 +63,13 @@ impl Executors {
     }
 
     /// A daemon starts. It does not know what it could not read, and leaves that for the next one.
-    pub(super) fn start(&mut self, is_troubled: bool) {
+    /// Executors whose directories are gone are not taken over.
+    pub(super) fn start(&mut self, is_troubled: bool, files: &Files) {
+        let present = |dirs: &Dirs| dirs.clone().filter(|dirs| !files.are_gone(dirs));
         for known in self.0.values_mut() {
-            known.now.clone_from(&known.next);
+            known.registrations = 0;
+            known.now = known.next.iter().map(present).collect();
+            known.next.append(&mut known.now.clone());
             if is_troubled {
                 known.missed.append(&mut known.next.clone());
                 known.now.insert(None);
@@ -73,7 +99,8 @@ impl Model {
         let dirs = BTreeSet::from([Some(request.local_dirs)]);
         let known = self.executors.of(request.app.as_str(), &request.exec_id);
         known.now = dirs;
-        if !trouble.writes {
+        known.registrations += 1;
+        if !trouble.writes && !trouble.descriptors {
             // Together with all that could not be written before.
             for known in self.executors.0.values_mut() {
                 known.next = known.now.union(&known.missed).cloned().collect();
@@ -103,6 +130,28 @@ impl Model {
             ));
         }
         known.now = BTreeSet::from([found]);
+        Ok(())
+    }
+
+    /// An application is forgotten when all directories of its executors have been gone for long.
+    pub(super) fn forget_gone(&mut self, app: &str) -> Judged {
+        agree(
+            "an application without executors that is forgotten",
+            &app,
+            &EXECUTOR_APP,
+        )?;
+        for ((_, exec), known) in &mut self.executors.0 {
+            let is_there = |dirs: &Vec<String>| !self.files.are_gone(dirs);
+            if known
+                .now
+                .iter()
+                .all(|dirs| dirs.as_ref().is_some_and(is_there))
+            {
+                return breach(format!("executor {exec} is forgotten, and has directories"));
+            }
+            known.now = BTreeSet::from([None]);
+            known.next.insert(None);
+        }
         Ok(())
     }
 }

@@ -6,13 +6,15 @@ use std::ops::Range;
 
 use lodestone_model::{Code, LaidSegment};
 use lodestone_server::handler::Answer;
+use lodestone_wire::extension::ShuffleAddress;
 use lodestone_wire::extension::fetch::{
     FetchSegments, PartitionLayout, SegmentLayout, SegmentLayoutReply, WantedChunk,
 };
 use lodestone_wire::spark::fetch::StreamHandle;
 
+use super::originals::Block;
 use super::refusal::{Judged, agree, refused_or};
-use super::{AttemptState, Laid, Model, Shuffle, Stream};
+use super::{AttemptState, Laid, Model, Original, Shuffle, Source, Stream};
 
 /// The right result of opening a chunk.
 #[derive(Debug, PartialEq)]
@@ -25,6 +27,8 @@ pub enum Chunk {
     Bytes(Vec<u8>),
     /// These bytes, if a failed write did not drop any of them; or a refusal, with ABORTED.
     Doubtful(Vec<u8>),
+    /// One of these.
+    Original(Vec<Original>),
 }
 
 impl Model {
@@ -80,11 +84,11 @@ impl Model {
         let fresh = self.stream_ids.insert(handle.stream_id);
         agree("a stream id that no stream had", &fresh, &true)?;
         if !chunks.is_empty() {
-            let stream = Stream {
+            let source = Source::Merged {
                 key: request.key.clone(),
                 chunks: chunks.clone(),
-                next: 0,
             };
+            let stream = Stream { source, next: 0 };
             self.streams.insert((connection, handle.stream_id), stream);
         }
         Ok(())
@@ -99,18 +103,46 @@ impl Model {
         if usize::try_from(index) != Ok(stream.next) {
             return Chunk::Closed;
         }
-        let wanted = stream.chunks.get(stream.next).cloned();
+        let wanted = stream.source.get(stream.next);
         stream.next += 1;
-        let key = stream.key.clone();
-        if stream.next == stream.chunks.len() {
+        if stream.next == stream.source.count() {
             self.streams.remove(&stream_key);
         }
-        let Some(wanted) = wanted else {
-            return Chunk::Closed;
-        };
-        match self.shuffle(&key, Code::UnknownShuffle) {
-            Ok(shuffle) => shuffle.chunk(&wanted),
-            Err(code) => Chunk::Refused(code),
+        match wanted {
+            Some(Wanted::Merged(key, wanted)) => match self.shuffle(&key, Code::UnknownShuffle) {
+                Ok(shuffle) => shuffle.chunk(&wanted),
+                Err(code) => Chunk::Refused(code),
+            },
+            Some(Wanted::Original(app, exec, block)) => self.original((&app, &exec), &block),
+            None => Chunk::Closed,
+        }
+    }
+}
+
+/// An item of a stream.
+enum Wanted {
+    Merged(ShuffleAddress, WantedChunk),
+    Original(String, String, Block),
+}
+
+impl Source {
+    fn count(&self) -> usize {
+        match self {
+            Self::Merged { chunks, .. } => chunks.len(),
+            Self::Originals { blocks, .. } => blocks.len(),
+        }
+    }
+
+    fn get(&self, at: usize) -> Option<Wanted> {
+        match self {
+            Self::Merged { key, chunks } => {
+                let chunk = chunks.get(at)?.clone();
+                Some(Wanted::Merged(key.clone(), chunk))
+            }
+            Self::Originals { app, exec, blocks } => {
+                let block = blocks.get(at)?.clone();
+                Some(Wanted::Original(app.clone(), exec.clone(), block))
+            }
         }
     }
 }

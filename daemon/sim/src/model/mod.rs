@@ -13,8 +13,10 @@ mod drain;
 mod executors;
 mod fetch;
 mod handover;
+mod originals;
 mod push;
 mod refusal;
+mod removal;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -28,19 +30,26 @@ use lodestone_wire::Message;
 use lodestone_wire::extension::commit::CommitMap;
 use lodestone_wire::extension::fetch::WantedChunk;
 use lodestone_wire::extension::{PROTOCOL_VERSION, ShuffleAddress, hello, register};
+use lodestone_wire::spark::originals::{FetchShuffleBlocks, OpenBlocks};
 use lodestone_wire::spark::register::{GetLocalDirsForExecutors, RegisterExecutor};
 
 pub use fetch::Chunk;
+pub use originals::Original;
 pub use refusal::{Judged, refusal};
 use refusal::{agree, breach, refused_or};
+pub use removal::Removal;
 
 /// Trouble while a request was carried out.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Trouble {
     /// A disk failed to write, or was out of use because it had.
     pub writes: bool,
+    /// A file of an executor could not be removed.
+    pub removals: bool,
     /// A read failed.
     pub reads: bool,
+    /// A call had no descriptor.
+    pub descriptors: bool,
     /// There is hardly any memory for metadata.
     pub metadata: bool,
 }
@@ -100,9 +109,22 @@ struct Application {
 
 #[derive(Debug)]
 struct Stream {
-    key: ShuffleAddress,
-    chunks: Vec<WantedChunk>,
+    source: Source,
     next: usize,
+}
+
+/// What a stream consists of.
+#[derive(Debug)]
+enum Source {
+    Merged {
+        key: ShuffleAddress,
+        chunks: Vec<WantedChunk>,
+    },
+    Originals {
+        app: String,
+        exec: String,
+        blocks: Vec<originals::Block>,
+    },
 }
 
 /// The model of one daemon.
@@ -114,6 +136,7 @@ pub struct Model {
     streams: BTreeMap<(u64, i64), Stream>,
     stream_ids: BTreeSet<i64>,
     executors: executors::Executors,
+    files: originals::Files,
     /// Nothing new is taken.
     draining: bool,
     /// Dropped segments that layouts have shown to be gone.
@@ -128,7 +151,7 @@ impl Model {
     /// it had. Returns true if it may have less than was handed over.
     pub fn start(&mut self, incarnation: i64, now_ms: u64, is_troubled: bool) -> Judged<bool> {
         self.end();
-        self.executors.start(is_troubled);
+        self.executors.start(is_troubled, &self.files);
         self.incarnation = incarnation;
         if let Some(is_sure) = self.go_on(incarnation, now_ms, is_troubled)? {
             return Ok(!is_sure);
@@ -268,6 +291,8 @@ impl Model {
             Some(&fetch::FetchSegments::ID) => self.fetch(connection, &decoded(request)?, answer),
             Some(&RegisterExecutor::ID) => self.register_executor(request, answer, trouble),
             Some(&GetLocalDirsForExecutors::ID) => self.local_dirs(request, answer),
+            Some(&OpenBlocks::ID) => self.open_blocks(connection, request, answer),
+            Some(&FetchShuffleBlocks::ID) => self.fetch_blocks(connection, request, answer),
             Some(&remove::EndApplication::ID) => self.end_application(&decoded(request)?, answer),
             other => breach(format!("the simulation sent message {other:?}")),
         }

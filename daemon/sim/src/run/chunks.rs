@@ -6,7 +6,7 @@ use lodestone_model::Code;
 use lodestone_store::ChunkData;
 
 use super::{Judged, Pending, Run};
-use crate::model::Chunk;
+use crate::model::{Chunk, Original, Trouble};
 use crate::network::Envelope;
 use crate::world::NoChunk;
 
@@ -14,8 +14,8 @@ use crate::world::NoChunk;
 pub(super) struct OpenChunk {
     envelope: Envelope,
     data: ChunkData,
-    /// The bytes that it must have, if that is certain.
-    expected: Option<Vec<u8>>,
+    /// The bytes that it must have, if that is certain: one of these.
+    expected: Option<Vec<Vec<u8>>>,
 }
 
 impl Run {
@@ -33,6 +33,9 @@ impl Run {
         };
         let expected = self.model.open_chunk(connection, stream, index);
         match (expected, opened) {
+            (Chunk::Original(possible), opened) => {
+                return self.original(envelope, possible, opened, trouble);
+            }
             (Chunk::Closed, Err(NoChunk::Stream(_))) => self.count("chunk of a closed stream"),
             (Chunk::Refused(code), Err(NoChunk::Store(refusal))) if refusal.code == code => {
                 self.count(match code {
@@ -43,13 +46,18 @@ impl Run {
             (Chunk::Bytes(_) | Chunk::Doubtful(_), Err(NoChunk::Store(_))) if trouble.reads => {
                 self.count("chunk not opened");
             }
+            (Chunk::Bytes(_) | Chunk::Doubtful(_), Err(NoChunk::Store(refusal)))
+                if trouble.descriptors && refusal.code == Code::Overloaded =>
+            {
+                self.count("chunk without a descriptor");
+            }
             (Chunk::Doubtful(_), Err(NoChunk::Store(refusal))) if refusal.code == Code::Aborted => {
                 self.count("chunk of a segment that was dropped");
             }
             (Chunk::Bytes(bytes) | Chunk::Doubtful(bytes), Ok(data))
                 if data.length() == bytes.len() as u64 =>
             {
-                self.send_later(envelope, data, Some(bytes));
+                self.send_later(envelope, data, vec![bytes]);
             }
             (expected, Ok(data)) => {
                 let (length, expected) = (data.length(), short(&expected));
@@ -62,11 +70,60 @@ impl Run {
         Ok(())
     }
 
-    fn send_later(&mut self, envelope: Envelope, data: ChunkData, expected: Option<Vec<u8>>) {
+    /// A block of an executor: its bytes, a refusal, or the end of the connection.
+    fn original(
+        &mut self,
+        envelope: Envelope,
+        possible: Vec<Original>,
+        opened: Result<ChunkData, NoChunk>,
+        trouble: Trouble,
+    ) -> Judged {
+        match opened {
+            Ok(data) => {
+                let fits = |one: &Original| match one {
+                    Original::Bytes(bytes) => bytes.len() as u64 == data.length(),
+                    Original::Refused(_) => false,
+                };
+                let bytes = possible.iter().filter(|one| fits(one));
+                let bytes = bytes.filter_map(|one| match one {
+                    Original::Bytes(bytes) => Some(bytes.clone()),
+                    Original::Refused(_) => None,
+                });
+                let bytes: Vec<_> = bytes.collect();
+                if bytes.is_empty() {
+                    let length = data.length();
+                    return Err(format!("an original of {length} bytes, not as was written"));
+                }
+                self.count("original opened");
+                self.send_later(envelope, data, bytes);
+            }
+            Err(NoChunk::Store(found)) if possible.contains(&Original::Refused(found.code)) => {
+                self.count(match found.code {
+                    Code::UnknownPartition => "original that is not there",
+                    Code::DiskFailed => "original that makes no sense",
+                    _ => "original of a malformed request",
+                });
+            }
+            Err(NoChunk::Store(found)) if trouble.reads && found.code == Code::DiskFailed => {
+                self.count("original not read");
+            }
+            Err(NoChunk::Closes(_)) if trouble.descriptors => {
+                self.count("original without a descriptor");
+                self.world.reconnect(envelope.connection);
+                self.model.disconnect(envelope.connection);
+            }
+            Err(found) => {
+                return Err(format!("no original: {found:?}, which was written"));
+            }
+        }
+        Ok(())
+    }
+
+    fn send_later(&mut self, envelope: Envelope, data: ChunkData, expected: Vec<Vec<u8>>) {
         self.pending.push(Pending::Chunk(OpenChunk {
             envelope,
             data,
-            expected,
+            expected: Some(expected),
         }));
     }
 
@@ -83,7 +140,7 @@ impl Run {
         match read {
             Err(_) if trouble.reads => self.count("chunk not read"),
             Err(error) => return Err(format!("a chunk cannot be read: {error}")),
-            Ok(bytes) if expected.is_some_and(|expected| *expected != bytes) => {
+            Ok(bytes) if expected.is_some_and(|expected| !expected.contains(&bytes)) => {
                 return Err("a chunk with other bytes than were pushed".to_owned());
             }
             Ok(bytes) => {
@@ -118,6 +175,7 @@ impl Run {
 fn short(expected: &Chunk) -> String {
     match expected {
         Chunk::Bytes(bytes) | Chunk::Doubtful(bytes) => format!("{} bytes", bytes.len()),
+        Chunk::Original(_) => "an original".to_owned(),
         other => format!("{other:?}"),
     }
 }

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Events of the machine: time, kills, restarts, broken disks.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use lodestone_store::fs::fake::{Errno, Fault};
 
 use super::{Judged, MEMORY_BYTES, Run};
 use crate::check;
-use crate::client::CONNECTIONS;
+use crate::client::{CONNECTIONS, EXECUTOR_APP, EXECUTOR_DISKS};
 use crate::model::Trouble;
 use crate::world::disk::Death;
 
@@ -44,9 +44,19 @@ impl Run {
             self.untidy = true;
             self.trouble_until_ms = now_ms + DISK_RETRY_MS;
         }
+        if failures.descriptors > 0 {
+            self.count("no descriptor");
+            self.untidy = true;
+            if was_bad {
+                // It may have been wanted for the look at a disk that failed before.
+                self.trouble_until_ms = now_ms + DISK_RETRY_MS;
+            }
+        }
         let trouble = Trouble {
             writes: was_bad || failures.changes > 0,
+            removals: failures.removals > 0,
             reads: failures.reads > 0,
+            descriptors: failures.descriptors > 0,
             metadata: self.world.is_short_of_metadata(),
         };
         // Threads that write out work during each call, also during one that writes nothing.
@@ -61,6 +71,8 @@ impl Run {
         self.trace.record("killed", &[], String::new);
         self.pending.clear();
         self.world.kill();
+        let fake = &self.world.disk.fake;
+        self.model.removals_end(|path| fake.content(path).is_some());
         self.world.disk.take_failures();
         self.world.disk.take_written();
         self.model.end();
@@ -80,7 +92,7 @@ impl Run {
             .record("start", &name.to_be_bytes(), || check::root_name(name));
         let failures = self.world.disk.take_failures();
         self.trouble_until_ms = 0;
-        self.untidy = failures.changes > 0;
+        self.untidy = failures.changes + failures.descriptors > 0;
         let Some(incarnation) = incarnation else {
             self.model.doubt_left();
             if self.world.start_was_killed() {
@@ -93,7 +105,7 @@ impl Run {
         };
         self.count("started");
         self.incarnation = Some(incarnation);
-        let is_troubled = failures.changes + failures.reads > 0;
+        let is_troubled = !failures.are_none();
         let may_lack = self
             .model
             .start(incarnation, self.world.now_ms(), is_troubled)?;
@@ -112,17 +124,18 @@ impl Run {
 
     pub(super) fn stop(&mut self) -> Judged {
         self.pending.clear();
+        let was_bad =
+            self.world.now_ms() < self.trouble_until_ms || self.world.no_disk_takes_writes();
         let was_killed = self.world.stop();
         self.untidy |= was_killed;
         self.trace.record("stop", &[], String::new);
         let failures = self.world.disk.take_failures();
-        let was_bad = self.world.now_ms() < self.trouble_until_ms;
-        let was_calm = !was_killed && !was_bad && failures.changes + failures.reads == 0;
+        let was_calm = !was_killed && !was_bad && failures.are_none();
         self.model.stop(was_calm);
         check::foreign(&self.world, &self.foreign)?;
         match self.incarnation.take() {
             Some(_) if self.model.leaves_something() => Ok(()),
-            Some(own) if !self.untidy && failures.changes == 0 => {
+            Some(own) if !self.untidy && failures.are_none() => {
                 check::no_data(&self.world, own, &self.foreign)
             }
             _ => Ok(()),
@@ -143,6 +156,9 @@ impl Run {
     pub(super) fn mend(&mut self) {
         self.world.disk.calm();
         self.world.disk.fake.forget_faults();
+        for disk in EXECUTOR_DISKS {
+            self.world.disk.fake.mend(Path::new(disk));
+        }
         for dir in &self.world.dirs {
             self.world.disk.fake.mend(dir);
             self.world.disk.fake.set_capacity(dir, 1 << 40);
@@ -155,7 +171,22 @@ impl Run {
         let kills = 10 * usize::from(climate.kills);
         let faults = 20 * usize::from(climate.disk_faults);
         let memory = 10 * usize::from(climate.memory_changes);
-        match dice.weighted(&[60, 10, kills, kills / 3, 5, memory, faults, faults, faults]) {
+        let executors = [5, faults / 2, faults / 2];
+        let [vanish, unreadable, descriptors] = executors;
+        match dice.weighted(&[
+            60,
+            10,
+            kills,
+            kills / 3,
+            5,
+            memory,
+            faults,
+            faults,
+            faults,
+            vanish,
+            unreadable,
+            descriptors,
+        ]) {
             0 => self.time_passes(),
             1 => {
                 let connection = self.dice.bits() % CONNECTIONS;
@@ -186,8 +217,20 @@ impl Run {
                 self.world.disk.fail_read(after);
                 Ok(())
             }
-            _ => {
+            8 => {
                 self.break_a_disk();
+                Ok(())
+            }
+            9 => {
+                self.directory_vanishes();
+                Ok(())
+            }
+            10 => {
+                self.break_a_disk_of_executors();
+                Ok(())
+            }
+            _ => {
+                self.take_descriptors();
                 Ok(())
             }
         }
@@ -232,6 +275,10 @@ impl Run {
         let names = ended.concat();
         self.trace
             .record("leases ran out", names.as_bytes(), || format!("{ended:?}"));
+        let is_gone = |app: &String| app == EXECUTOR_APP;
+        if ended.iter().any(is_gone) {
+            self.count("application without executors");
+        }
         self.model.expire(self.world.now_ms(), &ended)?;
         self.check_floor()
     }
@@ -264,6 +311,32 @@ impl Run {
                 format!("in {nth} writes: {fault:?}")
             });
         self.world.disk.fake.fault_at(nth, fault);
+    }
+
+    /// The process comes to its limit of open files: for some calls, or until an operator helps.
+    fn take_descriptors(&mut self) {
+        let after = self.dice.below(6) as u64;
+        let left = match self.dice.below(3) {
+            0 => 1,
+            1 => 1 + self.dice.below(10) as u64,
+            _ => u64::MAX,
+        };
+        self.trace.record("descriptors", &left.to_be_bytes(), || {
+            format!("{after}, {left}")
+        });
+        self.world.disk.take_descriptors(after, left);
+    }
+
+    fn break_a_disk_of_executors(&mut self) {
+        let Some(disk) = self.dice.pick(&EXECUTOR_DISKS) else {
+            return;
+        };
+        let disk = Path::new(disk);
+        match self.dice.below(3) {
+            0 => self.world.disk.fake.break_dir(disk, Errno::IO),
+            1 => self.world.disk.break_reads(disk),
+            _ => self.mend(),
+        }
     }
 
     fn break_a_disk(&mut self) {

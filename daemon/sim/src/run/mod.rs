@@ -2,6 +2,7 @@
 //! One run: the seed decides the next event, and every event is judged.
 
 mod chunks;
+mod executors;
 mod mishap;
 mod rest;
 pub mod trace;
@@ -16,7 +17,7 @@ use lodestone_server::handler::{Answer, Upload};
 use lodestone_wire::Message;
 use lodestone_wire::extension::commit::{AbortMap, CommitMap};
 use lodestone_wire::extension::push::PushBatchReply;
-use lodestone_wire::spark::remove::RemoveShuffleMerge;
+use lodestone_wire::spark::remove::{RemoveBlocks, RemoveShuffleMerge};
 
 use crate::check::{self, Foreign};
 use crate::client::{Clients, EXECUTOR_DIRS};
@@ -28,6 +29,7 @@ use crate::world::disk::Written;
 use crate::world::{Machine, World};
 
 use chunks::OpenChunk;
+use executors::OpenRemoval;
 use trace::{Trace, words};
 
 /// Draws of one run.
@@ -72,6 +74,7 @@ enum Pending {
         body: Bytes,
     },
     Chunk(OpenChunk),
+    Removal(OpenRemoval),
 }
 
 /// The faults that may happen in this run.
@@ -210,6 +213,7 @@ impl Run {
         match self.dice.weighted(&[40, 45, 8, 7]) {
             0 if !self.network.is_full() => {
                 self.clients.act(&mut self.dice, &mut self.network);
+                self.executors_write();
                 Ok(())
             }
             2 => self.finish_one(),
@@ -231,6 +235,9 @@ impl Run {
             return Ok(());
         };
         match envelope.packet.clone() {
+            Packet::Rpc(body) if body.first() == Some(&RemoveBlocks::ID) => {
+                self.begin_removal(&envelope, &body)
+            }
             Packet::Rpc(body) => self.rpc(&envelope, &body).map(|_| ()),
             Packet::OneWay(body) => self.one_way(&envelope, &body),
             Packet::Upload { meta, body } => self.upload(envelope, meta, body),
@@ -332,6 +339,7 @@ impl Run {
                 }
             }
             Pending::Chunk(chunk) => self.send_chunk(&chunk),
+            Pending::Removal(removal) => self.remove_some(removal),
         }
     }
 

@@ -14,7 +14,7 @@ use super::{Judged, Run};
 use std::path::Path;
 
 use crate::check;
-use crate::client::{EXECUTOR_ROOT, every_executor};
+use crate::client::{EXECUTOR_DIRS, EXECUTOR_DISKS, every_executor};
 use crate::network::{Envelope, Packet};
 
 /// A daemon may be killed while it starts, or meet an announced fault: the next one does not.
@@ -84,7 +84,11 @@ impl Run {
     /// Takes all chunks of a stream.
     fn read(&mut self, fetch: &FetchSegments) -> Judged {
         let answer = self.ask(&fetch.to_bytes())?.unwrap_or_default();
-        let Ok(handle) = StreamHandle::from_bytes(&answer) else {
+        self.read_stream(&answer)
+    }
+
+    fn read_stream(&mut self, answer: &[u8]) -> Judged {
+        let Ok(handle) = StreamHandle::from_bytes(answer) else {
             return Ok(());
         };
         let stream = handle.stream_id;
@@ -104,10 +108,14 @@ impl Run {
     /// Ends every application, and the daemon; starts another one, and looks for files that were
     /// left.
     pub(super) fn clear_up(&mut self) -> Judged {
-        for question in every_executor() {
-            self.ask(&question)?;
+        self.check_files()?;
+        self.read_originals()?;
+        for disk in EXECUTOR_DISKS {
+            self.world.disk.fake.wipe(Path::new(disk));
         }
-        self.world.disk.fake.wipe(Path::new(EXECUTOR_ROOT));
+        for dir in EXECUTOR_DIRS {
+            self.model.vanish(dir);
+        }
         self.end_applications()?;
         self.check_floor()?;
         check::no_open_files(&self.world)?;
@@ -117,6 +125,15 @@ impl Run {
         self.end_applications()?;
         self.stop()?;
         check::leftovers(&self.world, None, &self.foreign)
+    }
+
+    /// Asks for every executor, and reads all of their blocks.
+    fn read_originals(&mut self) -> Judged {
+        for question in every_executor() {
+            let answer = self.ask(&question)?.unwrap_or_default();
+            self.read_stream(&answer)?;
+        }
+        Ok(())
     }
 
     fn end_applications(&mut self) -> Judged {

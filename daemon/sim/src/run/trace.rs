@@ -69,7 +69,7 @@ pub fn words(message: &[u8]) -> String {
             .ok()
             .map(|message| format!("{message:?}"))
     }
-    let shows: [Show; 16] = [
+    let shows: [Show; 21] = [
         shown::<hello::Hello>,
         shown::<hello::HelloReply>,
         shown::<lease::RenewLease>,
@@ -84,6 +84,11 @@ pub fn words(message: &[u8]) -> String {
         shown::<fetch::FetchSegments>,
         shown::<spark::fetch::StreamHandle>,
         shown::<spark::remove::RemoveShuffleMerge>,
+        shown::<spark::remove::RemoveBlocks>,
+        shown::<spark::register::RegisterExecutor>,
+        shown::<spark::register::GetLocalDirsForExecutors>,
+        shown::<spark::originals::OpenBlocks>,
+        shown::<spark::originals::FetchShuffleBlocks>,
         shown::<remove::EndApplication>,
         shown::<status::Done>,
     ];

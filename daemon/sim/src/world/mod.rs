@@ -11,12 +11,12 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use lodestone_model::{AppId, Code, Refusal, State};
-use lodestone_server::handler::{self, Answer, Call, Upload};
+use lodestone_server::handler::{self, Answer, Call, Removal, Upload};
 use lodestone_server::service::{MemorySplit, Service};
 use lodestone_server::streams::SharedStreams;
 use lodestone_store::{
-    ChunkData, Clock, Environment, ManualClock, NoThreads, Part, Reserve, SeededRandom, Store,
-    StoreConfig,
+    ChunkData, Clock, Environment, ManualClock, NamedBlocks, NoThreads, Part, Reserve,
+    SeededRandom, Store, StoreConfig,
 };
 
 use lodestone_wire::extension::ShuffleAddress;
@@ -86,6 +86,8 @@ pub enum NoChunk {
     Stream(Refusal),
     /// The store refused.
     Store(Refusal),
+    /// The store refused, and the connection is closed for it.
+    Closes(Refusal),
 }
 
 /// The daemon's work after removals, for which it has threads.
@@ -257,6 +259,26 @@ impl World {
         self.on(connection, |handlers, call| handlers.rpc(call, body))
     }
 
+    /// Begins a removal of blocks of executors; an error is the answer.
+    pub fn begin_removal(
+        &mut self,
+        connection: u64,
+        body: &Bytes,
+    ) -> Option<Result<Vec<NamedBlocks>, Answer>> {
+        self.on(connection, |_, call| {
+            Removal::begin(call, body.clone())?.next_by_place(call)
+        })
+    }
+
+    /// Removes some of these blocks; an error is the answer.
+    pub fn remove_some(
+        &mut self,
+        connection: u64,
+        blocks: &NamedBlocks,
+    ) -> Option<Result<u32, Answer>> {
+        self.on(connection, |_, call| handler::remove_some(call, blocks))
+    }
+
     /// Carries out a request that has no answer.
     pub fn one_way(&mut self, connection: u64, body: &[u8]) -> Option<()> {
         self.on(connection, |_, call| handler::one_way(call, body))
@@ -290,7 +312,12 @@ impl World {
     ) -> Option<Result<ChunkData, NoChunk>> {
         self.on(connection, |handlers, call| {
             let job = call.streams.take(stream, index).map_err(NoChunk::Stream)?;
-            handlers.open(call, &job).map_err(NoChunk::Store)
+            handlers
+                .open(call, &job)
+                .map_err(|refusal| match job.closes(&refusal) {
+                    true => NoChunk::Closes(refusal),
+                    false => NoChunk::Store(refusal),
+                })
         })
     }
 

@@ -96,7 +96,7 @@ impl Scene {
         let trouble = Trouble {
             writes: failures.changes > 0,
             reads: failures.reads > 0,
-            metadata: false,
+            ..Trouble::default()
         };
         if trouble.writes {
             self.model.doubt();

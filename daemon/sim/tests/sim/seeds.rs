@@ -11,7 +11,7 @@ const FIXED: u64 = 2_500;
 const FRESH: u64 = 500;
 
 /// The events that the simulation must reach.
-const REACHED: [&str; 35] = [
+const REACHED: [&str; 48] = [
     "OK",
     "DUPLICATE",
     "TOO_LATE",
@@ -25,6 +25,8 @@ const REACHED: [&str; 35] = [
     "DISK_FULL",
     "DISK_FAILED",
     "MALFORMED",
+    "OVERLOADED",
+    "DRAINING",
     "VERSION_MISMATCH",
     "LEDGER_MISMATCH",
     "ABORTED",
@@ -47,6 +49,17 @@ const REACHED: [&str; 35] = [
     "committed what it pushed",
     "took over a handover",
     "lost with a stop",
+    "original opened",
+    "original that is not there",
+    "original that makes no sense",
+    "original of a malformed request",
+    "original not read",
+    "original without a descriptor",
+    "blocks removed",
+    "no block removed",
+    "directory vanished",
+    "no descriptor",
+    "chunk without a descriptor",
 ];
 
 fn seed(seed: u64) -> Report {

@@ -9,6 +9,7 @@
 use std::io;
 
 use lodestone_model::Code;
+use lodestone_planted::{self as planted, Bug};
 use serde::{Deserialize, Serialize};
 
 use super::extents::{FILE_BYTES_MAX, FileRange};
@@ -166,7 +167,7 @@ impl Partition {
     ) -> Result<(), Code> {
         let written = self.write_to_any_disk(resources, writer, inner, what);
         if let Err(code) = written
-            && code != Code::Overloaded
+            && (code != Code::Overloaded || planted::is(Bug::DroppedWithoutDescriptor))
             && self.may_drop(inner)
         {
             self.drop_tail(inner, code);

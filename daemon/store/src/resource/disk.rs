@@ -13,6 +13,7 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
 use lodestone_model::Code;
+use lodestone_planted::{self as planted, Bug};
 
 use super::flow::{Flow, Stalled};
 use super::foreign::ForeignPath;
@@ -373,7 +374,9 @@ pub(crate) fn code_of(error: &io::Error) -> Code {
         ErrorKind::OutOfMemory | ErrorKind::ResourceBusy => Code::Overloaded,
         // Too many open files: this process is at its limit, the disk is fine.
         _ => match Errno::from_io_error(error) {
-            Some(Errno::MFILE | Errno::NFILE) => Code::Overloaded,
+            Some(Errno::MFILE | Errno::NFILE) if !planted::is(Bug::NoDescriptorTakenForBadDisk) => {
+                Code::Overloaded
+            }
             _ => Code::DiskFailed,
         },
     }

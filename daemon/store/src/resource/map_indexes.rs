@@ -12,6 +12,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use lodestone_model::{MapId, ReduceId, ShuffleId};
+use lodestone_planted::{self as planted, Bug};
 use quick_cache::Weighter;
 use quick_cache::sync::Cache;
 
@@ -79,7 +80,7 @@ impl MapIndexes {
         open: impl FnOnce() -> io::Result<Arc<dyn File>>,
     ) -> io::Result<(u64, u64)> {
         if let Some((version, known)) = self.0.get(&output)
-            && version == data
+            && (version == data || planted::is(Bug::OldOffsetsUsed))
         {
             return of(&known, reduces);
         }

@@ -3,23 +3,36 @@
 
 use std::io::{self, IoSlice};
 use std::os::fd::BorrowedFd;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use lodestone_store::fs::{File, Version};
+use lodestone_store::fs::{File, Open, Version};
 
-use super::{Disk, Step, Written, dead};
+use super::{Disk, Step, Written, dead, is_data, is_executors};
 use crate::planted::Bug;
 
 #[derive(Debug)]
 pub(super) struct SimFile {
-    pub(super) inner: Arc<dyn File>,
-    pub(super) disk: Disk,
-    pub(super) path: PathBuf,
-    pub(super) is_data: bool,
+    inner: Arc<dyn File>,
+    disk: Disk,
+    path: PathBuf,
+    how: Open,
+    is_data: bool,
 }
 
 impl SimFile {
+    pub(super) fn new(disk: &Disk, inner: Arc<dyn File>, (path, how): (&Path, Open)) -> Self {
+        let file = Self {
+            inner,
+            disk: disk.clone(),
+            path: path.into(),
+            how,
+            is_data: is_data(path) && !is_executors(path),
+        };
+        *disk.state().open.at(path) += 1;
+        file
+    }
+
     /// A write that continues the one before, which was short, is one with it.
     fn record_write(&self, offset: u64, mut bytes: Vec<u8>) {
         let written = &mut self.disk.state().written;
@@ -38,6 +51,14 @@ impl SimFile {
     }
 }
 
+impl Drop for SimFile {
+    fn drop(&mut self) {
+        if self.how != Open::Read || !self.disk.has(Bug::FilesLeftOpen) {
+            *self.disk.state().open.at(&self.path) -= 1;
+        }
+    }
+}
+
 impl File for SimFile {
     fn write_at(&self, parts: &[IoSlice<'_>], offset: u64) -> io::Result<usize> {
         let behind_all = self.is_data && self.disk.has(Bug::TornTailForgotten);
@@ -48,7 +69,7 @@ impl File for SimFile {
         match self.disk.step() {
             Step::Go => {
                 let written = self.inner.write_at(parts, offset);
-                let written = written.inspect_err(|error| self.disk.count(error));
+                let written = written.inspect_err(|error| self.disk.count(&self.path, error));
                 if let Ok(count) = written
                     && self.is_data
                 {
@@ -74,7 +95,7 @@ impl File for SimFile {
     }
 
     fn read_at(&self, into: &mut [u8], offset: u64) -> io::Result<usize> {
-        self.disk.check_read()?;
+        self.disk.check_read(&self.path)?;
         self.inner.read_at(into, offset)
     }
 
@@ -82,11 +103,12 @@ impl File for SimFile {
         if self.is_data && self.disk.has(Bug::TornTailForgotten) {
             return Ok(());
         }
-        self.disk.change(|| self.inner.set_size(bytes))
+        self.disk.change(&self.path, || self.inner.set_size(bytes))
     }
 
     fn punch(&self, offset: u64, length: u64) -> io::Result<()> {
-        self.disk.change(|| self.inner.punch(offset, length))
+        self.disk
+            .change(&self.path, || self.inner.punch(offset, length))
     }
 
     fn size(&self) -> io::Result<u64> {

@@ -2,18 +2,24 @@
 //! The store's fake disk, with a moment of death: the process is killed before, inside or after any
 //! call that changes something, and from then on changes nothing.
 
+mod dir;
+mod faults;
 mod file;
 
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use lodestone_store::fs::fake::{Errno, FakeFs, JoinedDir};
+use lodestone_store::fs::fake::{Errno, FakeFs};
 use lodestone_store::fs::{
     Access, Dir, DirAccess, Entry, File, Fs, Kind, Lock, Mounts, Open, Space,
 };
 
+use crate::client::EXECUTOR_DISKS;
 use crate::planted::Bug;
+use dir::SimDir;
+pub use faults::Failures;
+use faults::Faults;
 use file::SimFile;
 
 /// When the process is killed, counted in changing calls, and how much of the last call is done.
@@ -41,13 +47,28 @@ struct State {
     dead: bool,
     /// No call may come.
     must_rest: bool,
-    /// Reads that still work before one fails.
-    good_reads: Option<u64>,
-    failed_changes: u64,
-    failed_reads: u64,
+    faults: Faults,
+    failures: Failures,
     written: Vec<Written>,
-    /// Files that a planted bug does not close.
-    left_open: Vec<Arc<dyn File>>,
+    open: OpenFiles,
+}
+
+/// Files that are open now.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct OpenFiles {
+    /// The daemon's own.
+    pub own: u64,
+    /// Those of executors.
+    pub of_executors: u64,
+}
+
+impl OpenFiles {
+    fn at(&mut self, path: &Path) -> &mut u64 {
+        match is_executors(path) {
+            true => &mut self.of_executors,
+            false => &mut self.own,
+        }
+    }
 }
 
 enum Step {
@@ -65,15 +86,6 @@ pub struct Written {
     offset: u64,
     /// The bytes of the write.
     pub bytes: Vec<u8>,
-}
-
-/// How many calls failed since it was last asked.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Failures {
-    /// Calls that change something.
-    pub changes: u64,
-    /// Calls that read.
-    pub reads: u64,
 }
 
 fn dead() -> io::Error {
@@ -101,7 +113,17 @@ impl Disk {
 
     /// Lets a read to come fail.
     pub fn fail_read(&self, after: u64) {
-        self.state().good_reads = Some(after);
+        self.state().faults.fail_read(after);
+    }
+
+    /// Lets all reads below a directory fail, until [`Disk::calm`].
+    pub fn break_reads(&self, dir: &Path) {
+        self.state().faults.break_reads(dir);
+    }
+
+    /// Lets some calls to come have no descriptor.
+    pub fn take_descriptors(&self, after: u64, left: u64) {
+        self.state().faults.take_descriptors(after, left);
     }
 
     /// Returns true if the process was killed.
@@ -117,20 +139,21 @@ impl Disk {
         state.death = None;
     }
 
-    /// Cancels the faults of [`Disk::fail_read`] and [`Disk::kill_at`].
+    /// Cancels the faults that were announced here.
     pub fn calm(&self) {
         let mut state = self.state();
-        state.good_reads = None;
+        state.faults = Faults::default();
         state.death = None;
     }
 
     /// Returns the failures since the last call of this function.
     pub fn take_failures(&self) -> Failures {
-        let mut state = self.state();
-        Failures {
-            changes: std::mem::take(&mut state.failed_changes),
-            reads: std::mem::take(&mut state.failed_reads),
-        }
+        std::mem::take(&mut self.state().failures)
+    }
+
+    /// Returns how many files are open.
+    pub fn open_files(&self) -> OpenFiles {
+        self.state().open
     }
 
     /// Returns the writes to files of merged data since the last call of this function.
@@ -174,9 +197,9 @@ impl Disk {
     }
 
     /// A call that is done or not, but not by half.
-    fn change<T>(&self, work: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
+    fn change<T>(&self, path: &Path, work: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
         match self.step() {
-            Step::Go => work().inspect_err(|error| self.count(error)),
+            Step::Go => work().inspect_err(|error| self.count(path, error)),
             Step::Last(done) => {
                 if done.is_some() {
                     drop(work());
@@ -187,32 +210,40 @@ impl Disk {
         }
     }
 
-    /// A file that a store looks for without knowing that it exists is no trouble.
-    fn count(&self, error: &io::Error) {
+    /// A file that a store looks for without knowing that it exists is no trouble. Nor are files of
+    /// executors for the daemon's own data.
+    fn count(&self, path: &Path, error: &io::Error) {
         use ErrorKind::{AlreadyExists, DirectoryNotEmpty, NotFound};
-        if !matches!(error.kind(), AlreadyExists | DirectoryNotEmpty | NotFound) {
-            self.state().failed_changes += 1;
+        if matches!(error.kind(), AlreadyExists | DirectoryNotEmpty | NotFound) {
+            return;
+        }
+        let failures = &mut self.state().failures;
+        match is_executors(path) {
+            true => failures.removals += 1,
+            false => failures.changes += 1,
         }
     }
 
-    fn check_read(&self) -> io::Result<()> {
+    fn check_read(&self, path: &Path) -> io::Result<()> {
         self.check_may_be_asked();
         let mut state = self.state();
         if state.dead {
             return Err(dead());
         }
-        match &mut state.good_reads {
-            Some(0) => {
-                state.good_reads = None;
-                state.failed_reads += 1;
-                Err(dead())
-            }
-            Some(good) => {
-                *good -= 1;
-                Ok(())
-            }
-            None => Ok(()),
+        let read = state.faults.read(path);
+        state.failures.reads += u64::from(read.is_err());
+        read
+    }
+
+    fn take_descriptor(&self) -> io::Result<()> {
+        self.check_may_be_asked();
+        let mut state = self.state();
+        if state.dead {
+            return Err(dead());
         }
+        let taken = state.faults.descriptor();
+        state.failures.descriptors += u64::from(taken.is_err());
+        taken
     }
 
     fn has(&self, bug: Bug) -> bool {
@@ -224,64 +255,64 @@ fn is_data(path: &Path) -> bool {
     path.extension().is_some_and(|end| end == "data")
 }
 
+/// True for what is on a disk of executors only.
+fn is_executors(path: &Path) -> bool {
+    EXECUTOR_DISKS.iter().any(|disk| path.starts_with(disk))
+}
+
 fn is_named(path: &Path, name: &str) -> bool {
     path.file_name().is_some_and(|found| found == name)
 }
 
 impl Fs for Disk {
     fn open(&self, path: &Path, how: Open) -> io::Result<Arc<dyn File>> {
-        self.check_may_be_asked();
+        self.take_descriptor()?;
         let found = match how {
             Open::Read if is_named(path, "LODESTONE") && self.has(Bug::MarkerUnchecked) => {
                 let marker = FakeFs::with_dirs(["/"]);
                 marker.add_file(Path::new("/marker"), b"lodestone store 1\n");
                 marker.open(Path::new("/marker"), how)
             }
-            Open::Read => self.check_read().and_then(|()| self.fake.open(path, how)),
+            Open::Read => self
+                .check_read(path)
+                .and_then(|()| self.fake.open(path, how)),
             // Opening a file that exists changes nothing.
             Open::Write if self.is_dead() => Err(dead()),
             Open::Write => self
                 .fake
                 .open(path, how)
-                .inspect_err(|error| self.count(error)),
-            Open::Create => self.change(|| self.fake.open(path, how)),
+                .inspect_err(|error| self.count(path, error)),
+            Open::Create => self.change(path, || self.fake.open(path, how)),
         };
-        let inner = found?;
-        if how == Open::Read && self.has(Bug::FilesLeftOpen) {
-            self.state().left_open.push(Arc::clone(&inner));
-        }
-        Ok(Arc::new(SimFile {
-            inner,
-            disk: self.clone(),
-            path: path.into(),
-            is_data: is_data(path),
-        }))
+        Ok(Arc::new(SimFile::new(self, found?, (path, how))))
     }
 
     fn open_dir(&self, path: &Path) -> io::Result<Arc<dyn Dir>> {
-        self.check_may_be_asked();
-        self.fake
-            .open_dir(path)
-            .map(|_| Arc::new(JoinedDir::new(self.clone(), path)) as Arc<dyn Dir>)
+        self.take_descriptor()?;
+        self.fake.open_dir(path)?;
+        Ok(Arc::new(SimDir {
+            disk: self.clone(),
+            path: path.into(),
+        }))
     }
 
     fn create_dir(&self, path: &Path, access: Access) -> io::Result<()> {
-        self.change(|| self.fake.create_dir(path, access))
+        self.change(path, || self.fake.create_dir(path, access))
     }
 
     fn remove_file(&self, path: &Path) -> io::Result<()> {
         if is_data(path) && self.has(Bug::RemovedFilesKept) {
             return Ok(());
         }
-        self.change(|| self.fake.remove_file(path))
+        self.change(path, || self.fake.remove_file(path))
     }
 
     fn remove_dir(&self, path: &Path) -> io::Result<()> {
-        self.change(|| self.fake.remove_dir(path))
+        self.change(path, || self.fake.remove_dir(path))
     }
 
     fn list(&self, path: &Path) -> io::Result<Vec<Entry>> {
-        self.check_may_be_asked();
+        self.take_descriptor()?;
         match self.has(Bug::LeftoversKept) {
             true => Ok(Vec::new()),
             false => self.fake.list(path),
@@ -312,9 +343,7 @@ impl Fs for Disk {
     }
 
     fn try_lock(&self, path: &Path) -> io::Result<Option<Box<dyn Lock>>> {
-        match self.is_dead() {
-            true => Err(dead()),
-            false => self.fake.try_lock(path),
-        }
+        self.take_descriptor()?;
+        self.fake.try_lock(path)
     }
 }

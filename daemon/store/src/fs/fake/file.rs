@@ -5,9 +5,38 @@ use std::io::{self, IoSlice};
 use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use super::{Content, Errno, FakeFs, Fault, Node, locked};
 use crate::fs::{File, Lock, Version};
+
+/// The number of the next file.
+static NUMBERS: AtomicU64 = AtomicU64::new(0);
+
+/// The content of a file.
+#[derive(Debug)]
+pub(super) struct Bytes {
+    pub(super) bytes: Vec<u8>,
+    /// Bytes of files that are in holes.
+    pub(super) punched: u64,
+    /// No other file ever has it.
+    number: u64,
+}
+
+impl Bytes {
+    pub(super) fn new(bytes: &[u8]) -> Self {
+        Self {
+            bytes: bytes.to_vec(),
+            punched: 0,
+            number: NUMBERS.fetch_add(1, Relaxed),
+        }
+    }
+
+    pub(super) fn empty(&mut self) {
+        self.bytes.clear();
+        self.punched = 0;
+    }
+}
 
 #[derive(Debug)]
 pub(super) struct FakeFile {
@@ -126,9 +155,10 @@ impl File for FakeFile {
             Some(Node::File(content)) => Arc::ptr_eq(content, &self.content),
             _ => false,
         };
+        let content = locked(&self.content);
         Ok(Version {
-            number: Arc::as_ptr(&self.content).addr() as u64,
-            bytes: self.size()?,
+            number: content.number,
+            bytes: content.bytes.len() as u64,
             changed_ns: 0,
             names: u64::from(has_name),
         })

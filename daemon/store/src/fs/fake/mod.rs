@@ -18,7 +18,7 @@ use crate::sync::{Mutex, MutexGuard};
 
 pub use joined::JoinedDir;
 
-use file::{FakeFile, FakeLock};
+use file::{Bytes, FakeFile, FakeLock};
 use gate::Gate;
 
 /// Size of a disk without a limit.
@@ -63,13 +63,6 @@ enum Node {
 
 type Content = Arc<Mutex<Bytes>>;
 
-#[derive(Clone, Debug, Default)]
-struct Bytes {
-    bytes: Vec<u8>,
-    /// Bytes of files that are in holes.
-    punched: u64,
-}
-
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -95,10 +88,7 @@ impl FakeFs {
         if let Some(parent) = path.parent() {
             self.add_dir(parent);
         }
-        let node = Node::File(Arc::new(Mutex::new(Bytes {
-            bytes: content.to_vec(),
-            punched: 0,
-        })));
+        let node = Node::File(Arc::new(Mutex::new(Bytes::new(content))));
         locked(&self.state).nodes.insert(path.into(), node);
     }
 
@@ -239,13 +229,13 @@ impl Fs for FakeFs {
             (Some(Node::Directory), _) => return Err(ErrorKind::IsADirectory.into()),
             (Some(Node::File(content)), _) => {
                 if how == Open::Create {
-                    *locked(content) = Bytes::default();
+                    locked(content).empty();
                 }
                 Arc::clone(content)
             }
             (None, Open::Create) => {
                 state.parent_is_there(path)?;
-                let content = Content::default();
+                let content = Arc::new(Mutex::new(Bytes::new(&[])));
                 state
                     .nodes
                     .insert(path.into(), Node::File(Arc::clone(&content)));
