@@ -47,10 +47,6 @@ impl Run {
         if failures.descriptors > 0 {
             self.count("no descriptor");
             self.untidy = true;
-            if was_bad {
-                // It may have been wanted for the look at a disk that failed before.
-                self.trouble_until_ms = now_ms + DISK_RETRY_MS;
-            }
         }
         let trouble = Trouble {
             writes: was_bad || failures.changes > 0,
@@ -124,8 +120,7 @@ impl Run {
 
     pub(super) fn stop(&mut self) -> Judged {
         self.pending.clear();
-        let was_bad =
-            self.world.now_ms() < self.trouble_until_ms || self.world.no_disk_takes_writes();
+        let was_bad = self.world.now_ms() < self.trouble_until_ms;
         let was_killed = self.world.stop();
         self.untidy |= was_killed;
         self.trace.record("stop", &[], String::new);

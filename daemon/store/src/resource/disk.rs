@@ -3,17 +3,20 @@
 //!
 //! A failed write takes its disk out of use: no new file goes there and appends to its files are
 //! refused, with DISK_FULL or DISK_FAILED. After [`RETRY_MS`] the next caller probes it by writing
-//! a small file, and takes it into use again if that works. A disk that is stalled ([`Flow`]) is
-//! out of use as long as it is stalled, and is not probed: a thread that writes to it may not come
-//! back.
+//! a small file, and takes it into use again if that works. If no descriptor is left for that file,
+//! the next caller probes. A disk that is stalled ([`Flow`]) is out of use as long as it is
+//! stalled, and is not probed: a thread that writes to it may not come back.
 
 mod choice;
+mod error;
 
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
 use lodestone_model::Code;
-use lodestone_planted::{self as planted, Bug};
+
+pub(crate) use error::code_of;
+use error::has_no_descriptor;
 
 use super::flow::{Flow, Stalled};
 use super::foreign::ForeignPath;
@@ -155,6 +158,7 @@ impl Disks {
             return Ok(());
         }
         let now_ms = environment.clock.now_ms();
+        let claimed_until_ms = now_ms + RETRY_MS;
         {
             let mut health = locked(&disk.health);
             match &mut *health {
@@ -162,7 +166,7 @@ impl Disks {
                 Health::Bad { code, retry_at_ms } if now_ms < *retry_at_ms => return Err(*code),
                 // Claimed before the probe: other callers are refused meanwhile and do not wait for
                 // it.
-                Health::Bad { retry_at_ms, .. } => *retry_at_ms = now_ms + RETRY_MS,
+                Health::Bad { retry_at_ms, .. } => *retry_at_ms = claimed_until_ms,
             }
         }
         match disk.probe(environment) {
@@ -172,7 +176,13 @@ impl Disks {
                 disk.troubled.store(false, Relaxed);
                 Ok(())
             }
-            Err(error) => Err(self.report(index, &error, environment)),
+            Err(error) => {
+                if has_no_descriptor(&error) {
+                    // It says nothing of the disk: the next caller looks again.
+                    disk.allow_look(claimed_until_ms, now_ms);
+                }
+                Err(self.report(index, &error, environment))
+            }
         }
     }
 
@@ -326,6 +336,15 @@ impl Disk {
         matches!(*locked(&self.health), Health::Bad { retry_at_ms, .. } if now_ms >= retry_at_ms)
     }
 
+    /// Gives back a claim to probe it, which no one else has followed with a failure.
+    fn allow_look(&self, claimed_until_ms: u64, now_ms: u64) {
+        if let Health::Bad { retry_at_ms, .. } = &mut *locked(&self.health)
+            && *retry_at_ms == claimed_until_ms
+        {
+            *retry_at_ms = now_ms;
+        }
+    }
+
     fn known(&self, environment: &Environment) -> Result<(), Code> {
         if self.is_stalled(environment) {
             return Err(Code::DiskFailed);
@@ -363,22 +382,6 @@ impl Disk {
         };
         drop(writing);
         written.and(removed)
-    }
-}
-
-/// Returns the code with which a failed write is answered.
-pub(crate) fn code_of(error: &io::Error) -> Code {
-    use rustix::io::Errno;
-    match error.kind() {
-        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => Code::DiskFull,
-        ErrorKind::OutOfMemory | ErrorKind::ResourceBusy => Code::Overloaded,
-        // Too many open files: this process is at its limit, the disk is fine.
-        _ => match Errno::from_io_error(error) {
-            Some(Errno::MFILE | Errno::NFILE) if !planted::is(Bug::NoDescriptorTakenForBadDisk) => {
-                Code::Overloaded
-            }
-            _ => Code::DiskFailed,
-        },
     }
 }
 

@@ -6,6 +6,7 @@ use std::path::Path;
 use lodestone_model::*;
 use lodestone_store::fs::fake::{Errno, Fault};
 
+use crate::handover::handed_over;
 use crate::world::*;
 
 /// A segment of this size reaches the file at once.
@@ -323,4 +324,40 @@ fn ten_thousand_small_partitions_share_a_file_on_each_disk_and_keep_none_open() 
         let all = [0, 1, 2].map(|map| payload(map, reduce, 1_500));
         assert_eq!(world.fetch(reduce), all.concat());
     }
+}
+
+/// A disk failed and is well again. When the daemon looks at it, for a push, there is no descriptor
+/// left. Returns the code of this push.
+fn look_without_a_descriptor(world: &World) -> Code {
+    world.fs.fault_at(0, Fault::Torn(0, Errno::IO));
+    assert_eq!(world.push(0, 0, &payload(0, 0, LARGE)), Code::DiskFailed);
+    world.clock.advance_ms(5_000);
+    world.fs.break_dir(Path::new(DISK), Errno::MFILE);
+    let code = world.push(0, 0, &payload(0, 0, LARGE));
+    world.fs.mend(Path::new(DISK));
+    code
+}
+
+#[test]
+fn a_look_without_a_descriptor_keeps_no_disk_out_of_use_and_drops_nothing() {
+    let world = World::new().registered();
+    assert_eq!(world.push(1, 1, b"in memory"), Code::Ok);
+    assert_eq!(look_without_a_descriptor(&world), Code::Overloaded);
+    assert_eq!(world.push(0, 0, &payload(0, 0, LARGE)), Code::Ok);
+    assert_eq!(world.load().state, State::Serving);
+    world.commit_all();
+    assert_eq!(world.fetch(0), payload(0, 0, LARGE));
+    assert_eq!(world.fetch(1), b"in memory");
+}
+
+#[test]
+fn a_stop_after_a_look_without_a_descriptor_loses_no_remote_shuffle() {
+    let first = World::new().remote();
+    let mut attempt = first.attempt(1, 10);
+    attempt.push(&[(3, b"in memory")]);
+    attempt.commit().unwrap();
+    let _ = look_without_a_descriptor(&first);
+    let next = handed_over(&first, 1, 2);
+    assert_eq!(next.store.incarnation(), first.store.incarnation());
+    assert_eq!(next.fetch(3), b"in memory");
 }
