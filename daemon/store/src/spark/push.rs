@@ -180,7 +180,7 @@ impl Store {
 
 /// Returns true if a first block of the partition comes too late: its shuffle is finalized, or an
 /// earlier daemon finalized the partition. Executors read its files themselves: no write may change
-/// them. An error if the disk has too much to do, or hangs.
+/// them. An error if the disk does not say it, has too much to do, or hangs.
 fn is_too_late(
     generation: &Generation,
     resources: &Resources,
@@ -198,8 +198,13 @@ fn is_too_late(
     let index = dirs.merged(key, reduce, MergedFile::Index);
     let turn = resources.turn_to_look(&index);
     let _turn = turn.map_err(|error| code_of(&error))?;
-    let found = resources.foreign().kind(&index);
-    Ok(!found.is_err_and(|error| error.kind() == ErrorKind::NotFound))
+    match resources.foreign().kind(&index) {
+        Ok(_) => Ok(true),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
+        // It may be there, and no write may change the files. Nor is the block too late: Spark
+        // would push nothing more of its map.
+        Err(error) => Err(code_of(&error)),
+    }
 }
 
 fn answer(refusal: Refusal) -> Result<Code, Refusal> {

@@ -8,6 +8,7 @@ use std::thread;
 
 use lodestone_model::*;
 use lodestone_store::Wait;
+use lodestone_store::fs::fake::Errno;
 
 use crate::bad_disk::{BAD, MOMENT, bad_partitions, spawn, well_partitions, world};
 use crate::stalled::{LONGEST, Mended, await_held};
@@ -38,6 +39,24 @@ fn a_late_first_block_of_a_partition_asks_no_disk() {
         spawn(scope, &sender, move || push(world, 0, bad.unwrap(), 10));
         assert_eq!(receiver.recv_timeout(LONGEST), Ok(Ok(Code::TooLate)));
     });
+}
+
+/// Spark would push no block of this map to any service any more.
+#[test]
+fn a_first_block_is_refused_and_not_too_late_if_the_disk_cannot_be_looked_at() {
+    let world = crate::spark::world();
+    let name = format!("shuffleMerged_{}_7_0_3.index", app());
+    let dirs = ["/data0/merge_manager", "/data1/merge_manager"];
+    let index = crate::spark::spark_path(dirs, &name);
+    for (error, code) in [
+        (Errno::MFILE, Code::Overloaded),
+        (Errno::IO, Code::DiskFailed),
+    ] {
+        world.fs.break_reads(&index, error);
+        assert_eq!(push(&world, 0, 3, 10), Err(code));
+    }
+    world.fs.mend(&index);
+    assert_eq!(push(&world, 0, 3, 10), Ok(Code::Ok));
 }
 
 #[test]

@@ -135,7 +135,7 @@ impl FakeFs {
         locked(&self.state).broken.insert(dir.into(), error);
     }
 
-    /// Lets a file not be opened for reading until [`FakeFs::mend`].
+    /// Lets a file not be opened for reading, or looked at, until [`FakeFs::mend`].
     pub fn break_reads(&self, file: &Path, error: Errno) {
         locked(&self.state).unreadable.insert(file.into(), error);
     }
@@ -327,7 +327,11 @@ impl Fs for FakeFs {
 
     fn kind(&self, path: &Path) -> io::Result<Kind> {
         self.gate.pass_by(path);
-        locked(&self.state).kind(path)
+        let state = locked(&self.state);
+        match state.unreadable.get(path) {
+            Some(error) => Err((*error).into()),
+            None => state.kind(path),
+        }
     }
 
     fn canonical(&self, path: &Path) -> io::Result<PathBuf> {
