@@ -65,6 +65,12 @@ pub enum Bug {
     NoDescriptorRefused,
     /// The marker of an earlier daemon's directory goes, whatever else could not be removed there.
     MarkerAlwaysRemoved,
+    /// A block of Spark's own push that comes again is merged again.
+    BlockMergedTwice,
+    /// A finalize of Spark's own push does not write what is in memory.
+    FinalizedWithoutMemory,
+    /// A disk that cannot be looked at counts as one with a finalized partition.
+    UnknownTakenForFinalized,
     /// The layout of a shuffle that is removed meanwhile is empty.
     RemovalReadAsEmpty,
     /// A push opens a partition of a shuffle that was removed meanwhile.

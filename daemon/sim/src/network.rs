@@ -2,6 +2,7 @@
 //! Messages on their way: delayed, overtaken, sent twice, lost.
 
 use bytes::Bytes;
+use lodestone_wire::frame::MergedBlockMetaRequest;
 
 use crate::dice::Dice;
 
@@ -22,6 +23,8 @@ pub enum Packet {
         /// The bytes after the frame.
         body: Bytes,
     },
+    /// A `MergedBlockMetaRequest`.
+    Meta(MergedBlockMetaRequest),
     /// A `ChunkFetchRequest`.
     Chunk {
         /// Id of the stream.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Bugs planted on purpose, to show that the simulation finds them.
 //!
-//! 28 are inside the daemon (crate `lodestone-planted`). The other ones are between the network
+//! 31 are inside the daemon (crate `lodestone-planted`). The other ones are between the network
 //! and the real handlers, or between the store and the disk: they change a request, an answer or a
 //! call as the bug would.
 
@@ -53,7 +53,7 @@ pub enum Bug {
 
 impl Bug {
     /// Every bug.
-    pub const ALL: [Self; 46] = [
+    pub const ALL: [Self; 49] = [
         Self::Store(PlantedBug::DroppedShown),
         Self::Store(PlantedBug::DropMovesSlots),
         Self::Store(PlantedBug::DroppedBytesCounted),
@@ -82,6 +82,9 @@ impl Bug {
         Self::Store(PlantedBug::DroppedWithoutDescriptor),
         Self::Store(PlantedBug::NoDescriptorRefused),
         Self::Store(PlantedBug::MarkerAlwaysRemoved),
+        Self::Store(PlantedBug::BlockMergedTwice),
+        Self::Store(PlantedBug::FinalizedWithoutMemory),
+        Self::Store(PlantedBug::UnknownTakenForFinalized),
         Self::IncarnationIgnored,
         Self::CommittedOnce,
         Self::ReleasedReadAsEmpty,

@@ -8,10 +8,13 @@ mod driver;
 mod executor;
 mod mapper;
 mod reader;
+mod spark_push;
 
 use std::collections::{BTreeMap, VecDeque};
 
-use lodestone_model::{AppAttempt, AppId, Code, GenerationId, LaidSegment, Mode, ShuffleId};
+use lodestone_model::{
+    AppAttempt, AppId, Code, GenerationId, LaidSegment, Mode, ShuffleId, ShuffleKey,
+};
 use lodestone_server::handler::Answer;
 use lodestone_wire::Message;
 use lodestone_wire::extension::drain::{Drain, Wish};
@@ -28,6 +31,10 @@ use crate::network::{Envelope, Network, Packet};
 use attempt::{Attempt, AttemptKey};
 pub use executor::{Deed, EXECUTOR_APP, EXECUTOR_DIRS, EXECUTOR_DISKS, every_executor, path_of};
 pub use reader::{fetch_one, full_fetch, full_layout};
+pub use spark_push::{
+    MERGE_DIRS, PUSHING_APP, PUSHING_ATTEMPT, PUSHING_DIRS, PUSHING_EXECUTOR, ask_for_pushing,
+    fetch_merged, finalize_merge, meta_request, remove_merged,
+};
 
 /// Connections that the clients have between them.
 pub const CONNECTIONS: u64 = 4;
@@ -57,6 +64,7 @@ pub struct Clients {
     /// Layouts that readers have, and may come back to.
     layouts: VecDeque<(SegmentLayout, SegmentLayoutReply)>,
     executors: executor::Executors,
+    pushing: spark_push::Pushing,
     sent: VecDeque<Envelope>,
     asked: BTreeMap<u64, Asked>,
     requests: u64,
@@ -92,6 +100,7 @@ enum Asked {
     Chunk(Vec<LaidSegment>),
     Pushed(AttemptKey, PushBatch),
     Originals,
+    Merged(ShuffleKey),
 }
 
 impl Clients {
@@ -110,6 +119,7 @@ impl Clients {
             attempts: BTreeMap::new(),
             layouts: VecDeque::new(),
             executors: executor::Executors::default(),
+            pushing: spark_push::Pushing::default(),
             sent: VecDeque::new(),
             asked: BTreeMap::new(),
             requests: 0,
@@ -123,7 +133,7 @@ impl Clients {
             self.hello(connection, dice, network);
             return;
         }
-        match dice.weighted(&[44, 6, 16, 16, 4, 2, 1, 8, 5, 2, 14]) {
+        match dice.weighted(&[44, 6, 16, 16, 4, 2, 1, 8, 5, 2, 14, 14]) {
             0 => self.push(connection, dice, network),
             1 => self.register(connection, dice, network),
             2 => self.end_attempt(connection, dice, network),
@@ -134,7 +144,8 @@ impl Clients {
             7 => self.repeat(dice, network),
             8 => self.replace(dice),
             9 => self.drain(connection, dice, network),
-            _ => self.executor(connection, dice, network),
+            10 => self.executor(connection, dice, network),
+            _ => self.spark_push(connection, dice, network),
         }
     }
 
@@ -300,6 +311,9 @@ impl Clients {
                     let asked = Some(Asked::Chunk(chunk));
                     self.send(connection, packet, asked, dice, network);
                 }
+            }
+            Some(Asked::Merged(key)) => {
+                self.merged(connection, &key, response, (dice, network));
             }
             Some(Asked::Originals) => {
                 let handle = StreamHandle::from_bytes(response);

@@ -13,6 +13,7 @@ use lodestone_wire::spark::remove::RemoveShuffleMerge;
 
 use super::refusal::{Judged, agree, refused_or};
 use super::{Application, Model, Shuffle, attempt_of};
+use crate::client::PUSHING_APP;
 
 pub(super) const FIRST_LEASE_MS: u64 = 120_000;
 const LEASE_MS: (i64, i64) = (10_000, 3_600_000);
@@ -95,6 +96,12 @@ impl Model {
     /// Carries out Spark's one-way removal.
     pub fn remove(&mut self, request: &RemoveShuffleMerge) {
         let key = &request.key;
+        if key.app.as_str() == PUSHING_APP {
+            if self.pushing_may_be_known() {
+                self.pushed.remove(key);
+            }
+            return;
+        }
         let Ok(application) = self.application_of(key) else {
             return;
         };

@@ -140,7 +140,8 @@ impl Model {
             &app,
             &EXECUTOR_APP,
         )?;
-        for ((_, exec), known) in &mut self.executors.0 {
+        let of_app = self.executors.0.iter_mut();
+        for ((_, exec), known) in of_app.filter(|((of, _), _)| of == app) {
             let is_there = |dirs: &Vec<String>| !self.files.are_gone(dirs);
             if known
                 .now

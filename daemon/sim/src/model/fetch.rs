@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
+use bytes::Bytes;
 use lodestone_model::{Code, LaidSegment};
 use lodestone_server::handler::Answer;
 use lodestone_wire::extension::ShuffleAddress;
@@ -12,6 +13,7 @@ use lodestone_wire::extension::fetch::{
 };
 use lodestone_wire::spark::fetch::StreamHandle;
 
+use super::merged::MergedChunk;
 use super::originals::Block;
 use super::refusal::{Judged, agree, refused_or};
 use super::{AttemptState, Laid, Model, Original, Shuffle, Source, Stream};
@@ -29,6 +31,10 @@ pub enum Chunk {
     Doubtful(Vec<u8>),
     /// One of these.
     Original(Vec<Original>),
+    /// One of the byte strings of each of these blocks, in any order.
+    Merged(Vec<Vec<Bytes>>),
+    /// Nothing that Spark's own push merged: any refusal.
+    NotMerged,
 }
 
 impl Model {
@@ -114,6 +120,7 @@ impl Model {
                 Err(code) => Chunk::Refused(code),
             },
             Some(Wanted::Original(app, exec, block)) => self.original((&app, &exec), &block),
+            Some(Wanted::Pushed(chunk)) => self.merged_chunk(&chunk),
             None => Chunk::Closed,
         }
     }
@@ -123,6 +130,7 @@ impl Model {
 enum Wanted {
     Merged(ShuffleAddress, WantedChunk),
     Original(String, String, Block),
+    Pushed(MergedChunk),
 }
 
 impl Source {
@@ -130,6 +138,7 @@ impl Source {
         match self {
             Self::Merged { chunks, .. } => chunks.len(),
             Self::Originals { blocks, .. } => blocks.len(),
+            Self::Pushed(chunks) => chunks.len(),
         }
     }
 
@@ -143,6 +152,7 @@ impl Source {
                 let block = blocks.get(at)?.clone();
                 Some(Wanted::Original(app.clone(), exec.clone(), block))
             }
+            Self::Pushed(chunks) => chunks.get(at).cloned().map(Wanted::Pushed),
         }
     }
 }

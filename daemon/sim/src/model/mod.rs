@@ -13,10 +13,12 @@ mod drain;
 mod executors;
 mod fetch;
 mod handover;
+mod merged;
 mod originals;
 mod push;
 mod refusal;
 mod removal;
+mod spark_push;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -30,14 +32,18 @@ use lodestone_wire::Message;
 use lodestone_wire::extension::commit::CommitMap;
 use lodestone_wire::extension::fetch::WantedChunk;
 use lodestone_wire::extension::{PROTOCOL_VERSION, ShuffleAddress, hello, register};
+use lodestone_wire::spark::fetch::FetchShuffleBlockChunks;
+use lodestone_wire::spark::finalize::FinalizeShuffleMerge;
 use lodestone_wire::spark::originals::{FetchShuffleBlocks, OpenBlocks};
 use lodestone_wire::spark::register::{GetLocalDirsForExecutors, RegisterExecutor};
 
 pub use fetch::Chunk;
+pub use merged::{MergedFiles, consists_of};
 pub use originals::Original;
 pub use refusal::{Judged, refusal};
 use refusal::{agree, breach, refused_or};
 pub use removal::Removal;
+pub use spark_push::Seen;
 
 /// Trouble while a request was carried out.
 #[derive(Clone, Copy, Debug, Default)]
@@ -125,6 +131,8 @@ enum Source {
         exec: String,
         blocks: Vec<originals::Block>,
     },
+    /// Merged by Spark's own push.
+    Pushed(Vec<merged::MergedChunk>),
 }
 
 /// The model of one daemon.
@@ -137,6 +145,7 @@ pub struct Model {
     stream_ids: BTreeSet<i64>,
     executors: executors::Executors,
     files: originals::Files,
+    pushed: spark_push::Pushed,
     /// Nothing new is taken.
     draining: bool,
     /// Dropped segments that layouts have shown to be gone.
@@ -169,6 +178,7 @@ impl Model {
     pub fn end(&mut self) {
         self.applications.clear();
         self.streams.clear();
+        self.pushed.end();
         self.draining = false;
         self.incarnation = 0;
     }
@@ -186,9 +196,9 @@ impl Model {
 
     /// Returns true if the daemon must hold no shuffle.
     pub fn holds_nothing(&self) -> bool {
-        self.applications
-            .values()
-            .all(|application| application.shuffles.is_empty())
+        let mut applications = self.applications.values();
+        applications.all(|application| application.shuffles.is_empty())
+            && self.pushed.shuffles.is_empty()
     }
 
     /// Applications that there are, with their attempts.
@@ -293,6 +303,8 @@ impl Model {
             Some(&GetLocalDirsForExecutors::ID) => self.local_dirs(request, answer),
             Some(&OpenBlocks::ID) => self.open_blocks(connection, request, answer),
             Some(&FetchShuffleBlocks::ID) => self.fetch_blocks(connection, request, answer),
+            Some(&FinalizeShuffleMerge::ID) => self.finalize(request, answer, trouble),
+            Some(&FetchShuffleBlockChunks::ID) => self.fetch_merged(connection, request, answer),
             Some(&remove::EndApplication::ID) => self.end_application(&decoded(request)?, answer),
             other => breach(format!("the simulation sent message {other:?}")),
         }

@@ -7,7 +7,9 @@ use std::path::Path;
 use bytes::Bytes;
 use lodestone_model::{Code, ReduceId, Segment, ShuffleId};
 use lodestone_server::handler::Answer;
+use lodestone_wire::Message;
 use lodestone_wire::extension::push::{PushBatch, PushBatchReply};
+use lodestone_wire::spark::push::PushBlockStream;
 
 use super::refusal::{Judged, agree, refused_or};
 use super::{Laid, Model, Shuffle, Trouble, decoded};
@@ -17,6 +19,9 @@ impl Model {
     /// Judges a refusal that came before the body: only for an unknown shuffle, or an error that is
     /// visible in the request, may it come so early.
     pub fn refused_upload(&mut self, meta: &[u8], body: &Bytes, answer: &Answer) -> Judged {
+        if meta.first() == Some(&PushBlockStream::ID) {
+            return self.refused_block(answer);
+        }
         let batch: PushBatch = decoded(meta)?;
         let expected = match self.shuffle(&batch.key, Code::TooLate) {
             Err(code) if code != Code::TooLate => Err(code),

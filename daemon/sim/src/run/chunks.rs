@@ -2,11 +2,12 @@
 //! Chunks on their way to readers. Opening one and sending its bytes are two events, since much can
 //! happen in between.
 
+use bytes::Bytes;
 use lodestone_model::Code;
 use lodestone_store::ChunkData;
 
 use super::{Judged, Pending, Run};
-use crate::model::{Chunk, Original, Trouble};
+use crate::model::{Chunk, Original, Trouble, consists_of};
 use crate::network::Envelope;
 use crate::world::NoChunk;
 
@@ -14,8 +15,24 @@ use crate::world::NoChunk;
 pub(super) struct OpenChunk {
     envelope: Envelope,
     data: ChunkData,
-    /// The bytes that it must have, if that is certain: one of these.
-    expected: Option<Vec<Vec<u8>>>,
+    /// The bytes that it must have, if that is certain.
+    expected: Option<Wanted>,
+}
+
+/// The bytes of a chunk.
+enum Wanted {
+    OneOf(Vec<Vec<u8>>),
+    /// One of the byte strings of each block, in any order.
+    Blocks(Vec<Vec<Bytes>>),
+}
+
+impl Wanted {
+    fn is_met(&self, bytes: &[u8]) -> bool {
+        match self {
+            Self::OneOf(possible) => possible.iter().any(|one| one == bytes),
+            Self::Blocks(blocks) => consists_of(bytes, blocks),
+        }
+    }
 }
 
 impl Run {
@@ -36,6 +53,16 @@ impl Run {
             (Chunk::Original(possible), opened) => {
                 return self.original(envelope, possible, opened, trouble);
             }
+            (Chunk::Merged(blocks), Ok(data)) => {
+                self.count("merged chunk opened");
+                self.send_later(envelope, data, Wanted::Blocks(blocks));
+            }
+            (Chunk::Merged(_), Err(NoChunk::Store(refusal)))
+                if trouble.reads || (trouble.descriptors && refusal.code == Code::Overloaded) =>
+            {
+                self.count("merged chunk not opened");
+            }
+            (Chunk::NotMerged, Err(NoChunk::Store(_))) => self.count("chunk that is not merged"),
             (Chunk::Closed, Err(NoChunk::Stream(_))) => self.count("chunk of a closed stream"),
             (Chunk::Refused(code), Err(NoChunk::Store(refusal))) if refusal.code == code => {
                 self.count(match code {
@@ -57,7 +84,7 @@ impl Run {
             (Chunk::Bytes(bytes) | Chunk::Doubtful(bytes), Ok(data))
                 if data.length() == bytes.len() as u64 =>
             {
-                self.send_later(envelope, data, vec![bytes]);
+                self.send_later(envelope, data, Wanted::OneOf(vec![bytes]));
             }
             (expected, Ok(data)) => {
                 let (length, expected) = (data.length(), short(&expected));
@@ -95,7 +122,7 @@ impl Run {
                     return Err(format!("an original of {length} bytes, not as was written"));
                 }
                 self.count("original opened");
-                self.send_later(envelope, data, bytes);
+                self.send_later(envelope, data, Wanted::OneOf(bytes));
             }
             Err(NoChunk::Store(found)) if possible.contains(&Original::Refused(found.code)) => {
                 self.count(match found.code {
@@ -119,7 +146,7 @@ impl Run {
         Ok(())
     }
 
-    fn send_later(&mut self, envelope: Envelope, data: ChunkData, expected: Vec<Vec<u8>>) {
+    fn send_later(&mut self, envelope: Envelope, data: ChunkData, expected: Wanted) {
         self.pending.push(Pending::Chunk(OpenChunk {
             envelope,
             data,
@@ -140,7 +167,7 @@ impl Run {
         match read {
             Err(_) if trouble.reads => self.count("chunk not read"),
             Err(error) => return Err(format!("a chunk cannot be read: {error}")),
-            Ok(bytes) if expected.is_some_and(|expected| !expected.contains(&bytes)) => {
+            Ok(bytes) if expected.is_some_and(|expected| !expected.is_met(&bytes)) => {
                 return Err("a chunk with other bytes than were pushed".to_owned());
             }
             Ok(bytes) => {
@@ -176,6 +203,7 @@ fn short(expected: &Chunk) -> String {
     match expected {
         Chunk::Bytes(bytes) | Chunk::Doubtful(bytes) => format!("{} bytes", bytes.len()),
         Chunk::Original(_) => "an original".to_owned(),
+        Chunk::Merged(_) => "a merged chunk".to_owned(),
         other => format!("{other:?}"),
     }
 }

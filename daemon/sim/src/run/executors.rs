@@ -9,7 +9,7 @@ use lodestone_server::handler::Answer;
 use lodestone_store::NamedBlocks;
 
 use super::{Judged, Pending, Run};
-use crate::client::{Deed, EXECUTOR_DIRS, EXECUTOR_DISKS};
+use crate::client::{Deed, EXECUTOR_DIRS, EXECUTOR_DISKS, MERGE_DIRS};
 use crate::model::Removal;
 use crate::network::Envelope;
 
@@ -126,7 +126,9 @@ impl Run {
     pub(super) fn check_files(&self) -> Judged {
         let fake = &self.world.disk.fake;
         let disks = EXECUTOR_DISKS.iter();
-        let mut paths = disks.flat_map(|disk| fake.below(Path::new(disk)));
+        let paths = disks.flat_map(|disk| fake.below(Path::new(disk)));
+        let is_merged = |path: &PathBuf| MERGE_DIRS.iter().any(|dir| path.starts_with(dir));
+        let mut paths = paths.filter(|path| !is_merged(path));
         let content = |path: PathBuf| Some((path.clone(), fake.content(&path)?));
         let found: BTreeMap<_, _> = paths.by_ref().filter_map(content).collect();
         self.model.check_files(&found)

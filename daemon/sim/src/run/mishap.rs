@@ -48,6 +48,9 @@ impl Run {
             self.count("no descriptor");
             self.untidy = true;
         }
+        if failures.removals > 0 {
+            self.model.doubt_blocks();
+        }
         let trouble = Trouble {
             writes: was_bad || failures.changes > 0,
             removals: failures.removals > 0,

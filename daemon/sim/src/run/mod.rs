@@ -3,6 +3,7 @@
 
 mod chunks;
 mod executors;
+mod merged;
 mod mishap;
 mod rest;
 pub mod trace;
@@ -17,10 +18,12 @@ use lodestone_server::handler::{Answer, Upload};
 use lodestone_wire::Message;
 use lodestone_wire::extension::commit::{AbortMap, CommitMap};
 use lodestone_wire::extension::push::PushBatchReply;
+use lodestone_wire::spark::finalize::FinalizeShuffleMerge;
+use lodestone_wire::spark::push::PushBlockStream;
 use lodestone_wire::spark::remove::{RemoveBlocks, RemoveShuffleMerge};
 
 use crate::check::{self, Foreign};
-use crate::client::{Clients, EXECUTOR_DIRS};
+use crate::client::{Clients, EXECUTOR_DIRS, PUSHING_APP, PUSHING_DIRS, ask_for_pushing};
 use crate::dice::Dice;
 use crate::model::{Judged, Model, refusal};
 use crate::network::{Envelope, Network, Packet, Weather};
@@ -172,7 +175,7 @@ impl Run {
     }
 
     fn live(&mut self) -> Judged {
-        for dir in EXECUTOR_DIRS {
+        for dir in EXECUTOR_DIRS.iter().chain(&PUSHING_DIRS) {
             self.world.disk.fake.add_dir(Path::new(dir));
         }
         for path in [
@@ -241,6 +244,7 @@ impl Run {
             Packet::Rpc(body) => self.rpc(&envelope, &body).map(|_| ()),
             Packet::OneWay(body) => self.one_way(&envelope, &body),
             Packet::Upload { meta, body } => self.upload(envelope, meta, body),
+            Packet::Meta(request) => self.meta(&envelope, &request),
             Packet::Chunk { stream, index } => self.chunk(envelope, stream, index),
         }
     }
@@ -264,6 +268,10 @@ impl Run {
         if refusal(&answer).is_none() {
             self.attempt_ended(body);
         }
+        if body.first() == Some(&FinalizeShuffleMerge::ID) && matches!(answer, Answer::Response(_))
+        {
+            self.check_merged_files(body)?;
+        }
         self.clients
             .hear(envelope, &answer, &mut self.dice, &mut self.network);
         Ok(Some(answer))
@@ -279,13 +287,16 @@ impl Run {
     }
 
     fn one_way(&mut self, envelope: &Envelope, body: &Bytes) -> Judged {
+        let request = RemoveShuffleMerge::from_bytes(body).map_err(|error| error.to_string())?;
+        if request.key.app.as_str() == PUSHING_APP && self.model.pushing_is_doubtful() {
+            // Nothing shows whether the daemon takes the removal.
+            self.rpc(envelope, &ask_for_pushing())?;
+        }
         self.trace.record("one way", body, || words(body));
         if self.world.one_way(envelope.connection, body).is_none() || self.settle()?.is_none() {
             return Ok(());
         }
-        let request = RemoveShuffleMerge::from_bytes(body);
-        self.model
-            .remove(&request.map_err(|error| error.to_string())?);
+        self.model.remove(&request);
         self.check_floor()
     }
 
@@ -329,7 +340,12 @@ impl Run {
                 self.record_answer("upload", &meta, &answer);
                 match self.settle()? {
                     Some(trouble) => {
-                        self.model.upload(&meta, &body, &answer, trouble)?;
+                        match meta.first() {
+                            Some(&PushBlockStream::ID) => {
+                                self.judge_block(&meta, &body, &answer, trouble)?;
+                            }
+                            _ => self.model.upload(&meta, &body, &answer, trouble)?,
+                        }
                         self.model.written(&self.written);
                         self.clients
                             .hear(&envelope, &answer, &mut self.dice, &mut self.network);

@@ -14,7 +14,7 @@ use super::{Judged, Run};
 use std::path::Path;
 
 use crate::check;
-use crate::client::{EXECUTOR_DIRS, EXECUTOR_DISKS, every_executor};
+use crate::client::{EXECUTOR_DIRS, EXECUTOR_DISKS, PUSHING_DIRS, every_executor};
 use crate::network::{Envelope, Packet};
 
 /// A daemon may be killed while it starts, or meet an announced fault: the next one does not.
@@ -24,7 +24,7 @@ const STARTS_MAX: usize = 3;
 const REST_MS: u64 = 6_000;
 
 /// The connection of the last reader.
-const LAST: u64 = 99;
+pub(super) const LAST: u64 = 99;
 
 impl Run {
     /// Nothing goes wrong any more, and messages on their way arrive.
@@ -46,7 +46,7 @@ impl Run {
         Ok(())
     }
 
-    fn ask(&mut self, body: &Bytes) -> Judged<Option<Bytes>> {
+    pub(super) fn ask(&mut self, body: &Bytes) -> Judged<Option<Bytes>> {
         let envelope = Envelope {
             connection: LAST,
             request: 0,
@@ -87,7 +87,7 @@ impl Run {
         self.read_stream(&answer)
     }
 
-    fn read_stream(&mut self, answer: &[u8]) -> Judged {
+    pub(super) fn read_stream(&mut self, answer: &[u8]) -> Judged {
         let Ok(handle) = StreamHandle::from_bytes(answer) else {
             return Ok(());
         };
@@ -110,10 +110,11 @@ impl Run {
     pub(super) fn clear_up(&mut self) -> Judged {
         self.check_files()?;
         self.read_originals()?;
+        self.end_spark_push()?;
         for disk in EXECUTOR_DISKS {
             self.world.disk.fake.wipe(Path::new(disk));
         }
-        for dir in EXECUTOR_DIRS {
+        for dir in EXECUTOR_DIRS.iter().chain(&PUSHING_DIRS) {
             self.model.vanish(dir);
         }
         self.end_applications()?;

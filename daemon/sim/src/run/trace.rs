@@ -69,7 +69,7 @@ pub fn words(message: &[u8]) -> String {
             .ok()
             .map(|message| format!("{message:?}"))
     }
-    let shows: [Show; 21] = [
+    let shows: [Show; 26] = [
         shown::<hello::Hello>,
         shown::<hello::HelloReply>,
         shown::<lease::RenewLease>,
@@ -89,6 +89,11 @@ pub fn words(message: &[u8]) -> String {
         shown::<spark::register::GetLocalDirsForExecutors>,
         shown::<spark::originals::OpenBlocks>,
         shown::<spark::originals::FetchShuffleBlocks>,
+        shown::<spark::push::PushBlockStream>,
+        shown::<spark::push::BlockPushReturnCode>,
+        shown::<spark::finalize::FinalizeShuffleMerge>,
+        shown::<spark::finalize::MergeStatuses>,
+        shown::<spark::fetch::FetchShuffleBlockChunks>,
         shown::<remove::EndApplication>,
         shown::<status::Done>,
     ];

@@ -178,7 +178,13 @@ impl Handlers {
             }
             false => Err(Vec::new()),
         };
-        let answer = at_once.unwrap_or_else(|before| handler::upload(call, upload, body, &before));
+        let answer = at_once.unwrap_or_else(|before| {
+            let begun = match upload {
+                Upload::Block(block) => handler::begin_block(call, block),
+                Upload::Batch(_) => None,
+            };
+            begun.unwrap_or_else(|| handler::upload(call, upload, body, &before))
+        });
         let Answer::Response(response) = &answer else {
             return answer;
         };

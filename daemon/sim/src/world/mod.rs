@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use lodestone_model::{AppId, Code, Refusal, State};
+use lodestone_model::{AppId, Code, Refusal, ShuffleKey, State};
 use lodestone_server::handler::{self, Answer, Call, Removal, Upload};
 use lodestone_server::service::{MemorySplit, Service};
 use lodestone_server::streams::SharedStreams;
@@ -20,6 +20,7 @@ use lodestone_store::{
 };
 
 use lodestone_wire::extension::ShuffleAddress;
+use lodestone_wire::frame::MergedBlockMetaRequest;
 
 use crate::client::full_layout;
 use crate::model::refusal;
@@ -282,6 +283,22 @@ impl World {
     /// Carries out a request that has no answer.
     pub fn one_way(&mut self, connection: u64, body: &[u8]) -> Option<()> {
         self.on(connection, |_, call| handler::one_way(call, body))
+    }
+
+    /// Asks how a partition of Spark's own push is cut.
+    pub fn merged_meta(
+        &mut self,
+        connection: u64,
+        request: &MergedBlockMetaRequest,
+    ) -> Option<Result<(u32, Bytes), String>> {
+        self.on(connection, |_, call| handler::merged_meta(call, request))
+    }
+
+    /// Returns true if the daemon has this shuffle of Spark's own push.
+    pub fn has_begun(&self, key: &ShuffleKey) -> bool {
+        let readable = self.store().map(|store| store.check_readable(key));
+        matches!(readable, Some(Ok(())))
+            || matches!(readable, Some(Err(refusal)) if refusal.code == Code::NotFinalized)
     }
 
     /// Admits or refuses an upload before its body is there.

@@ -43,7 +43,12 @@ fn expected(bug: Bug) -> (u64, &'static [&'static str]) {
         }
         Bug::OneCodeForAll => (
             10,
-            &["must be", "nothing is wrong", "damaged, and answered"],
+            &[
+                "must be",
+                "nothing is wrong",
+                "damaged, and answered",
+                "LedgerMismatch",
+            ],
         ),
         Bug::TornTailForgotten => (2000, &UNREADABLE),
         Bug::ShortWriteTakenForWhole => {
@@ -55,9 +60,13 @@ fn expected(bug: Bug) -> (u64, &'static [&'static str]) {
             (500, parts)
         }
         Bug::MarkerUnchecked => (10, &["is not as it was"]),
-        Bug::LeftoversKept | Bug::RemovedFilesKept => (10, &["is left of"]),
+        Bug::LeftoversKept => (10, &["is left of"]),
+        Bug::RemovedFilesKept => (10, &["is left of", "blocks removed"]),
         Bug::LeaseIgnored => (50, &["applications without a lease"]),
-        Bug::StreamsShared => (200, &["must be Closed", "no chunk: Stream"]),
+        Bug::StreamsShared => (
+            200,
+            &["must be Closed", "no chunk: Stream", "no original: Stream"],
+        ),
         Bug::FilesLeftOpen => (10, &["files are open"]),
         Bug::IncarnationReused => (10, &["a new incarnation", "does not start"]),
         Bug::ChunkOffByOne => (50, &UNREADABLE),
@@ -78,7 +87,10 @@ fn expected_in_the_store(bug: PlantedBug) -> (u64, &'static [&'static str]) {
         PlantedBug::FailedWriteDropsAll => (2000, &["slots", "segments"]),
         PlantedBug::PartsMixedUp => (100, &UNREADABLE),
         PlantedBug::TailMemoryKept => (10, &["bytes are kept of removed shuffles"]),
-        PlantedBug::RegistrationsForgotten => (10, &["is None, may be", "must be known"]),
+        PlantedBug::RegistrationsForgotten => (
+            50,
+            &["is None, may be", "must be known", "of a known application"],
+        ),
         PlantedBug::LedgerUnchecked => (10, &["must be LedgerMismatch", "commit of a whole batch"]),
         PlantedBug::UncommittedShown => (10, &["slots", "segments"]),
         PlantedBug::AbortedKept => (500, &["Aborted"]),
@@ -99,9 +111,12 @@ fn expected_in_the_store(bug: PlantedBug) -> (u64, &'static [&'static str]) {
         PlantedBug::OneDirectoryOnly => (50, &["no original"]),
         PlantedBug::RegisteredAgainRemoved => (2000, &["blocks removed"]),
         PlantedBug::NoDescriptorTakenForBadDisk => (200, &["DiskFailed"]),
-        PlantedBug::DroppedWithoutDescriptor => (500, &["slots", "segments"]),
+        PlantedBug::DroppedWithoutDescriptor => (500, &["slots", "segment"]),
         PlantedBug::MarkerAlwaysRemoved => (2000, &["is left of an earlier daemon"]),
         PlantedBug::NoDescriptorRefused => (200, &["no original"]),
+        PlantedBug::BlockMergedTwice => (200, &["one segment per map index", "bytes merged"]),
+        PlantedBug::FinalizedWithoutMemory => (50, &["of the merged partition"]),
+        PlantedBug::UnknownTakenForFinalized => (200, &["is Some(TooLate), must be Some(Success)"]),
         // Only an order of threads (`store/tests/interleaved`) or connections (`connections`) show
         // the others.
         _ => (0, &[]),

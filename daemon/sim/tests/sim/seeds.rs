@@ -11,7 +11,7 @@ const FIXED: u64 = 2_500;
 const FRESH: u64 = 500;
 
 /// The events that the simulation must reach.
-const REACHED: [&str; 48] = [
+const REACHED: [&str; 57] = [
     "OK",
     "DUPLICATE",
     "TOO_LATE",
@@ -60,6 +60,15 @@ const REACHED: [&str; 48] = [
     "directory vanished",
     "no descriptor",
     "chunk without a descriptor",
+    "block merged",
+    "block not merged",
+    "block that is too late",
+    "block of an older generation",
+    "block of another application attempt",
+    "finalized",
+    "chunks of a merged partition",
+    "merged chunk opened",
+    "chunk that is not merged",
 ];
 
 fn seed(seed: u64) -> Report {
