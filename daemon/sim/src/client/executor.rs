@@ -64,6 +64,26 @@ pub enum Deed {
     Rdd(PathBuf, Vec<u8>),
 }
 
+impl Deed {
+    /// The files that get their names now, and their bytes.
+    pub fn written(&self) -> impl Iterator<Item = (&PathBuf, &Vec<u8>)> {
+        let files = match self {
+            Self::Make(_) => [None, None],
+            Self::Output {
+                index,
+                data,
+                offsets,
+                blocks,
+            } => [
+                offsets.as_ref().map(|offsets| (index, offsets)),
+                blocks.as_ref().map(|blocks| (data, blocks)),
+            ],
+            Self::Rdd(path, bytes) => [Some((path, bytes)), None],
+        };
+        files.into_iter().flatten()
+    }
+}
+
 /// The executors, as they know themselves.
 #[derive(Debug, Default)]
 pub(super) struct Executors {

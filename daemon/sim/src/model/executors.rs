@@ -13,7 +13,7 @@ use lodestone_wire::spark::register::{
 use super::originals::Files;
 use super::refusal::{Judged, agree, breach};
 use super::{Model, Trouble, decoded};
-use crate::client::EXECUTOR_APP;
+use crate::client::{EXECUTOR_APP, PUSHING_APP, PUSHING_EXECUTOR};
 
 /// The directories of an executor, or nothing if it is not known.
 pub(super) type Dirs = Option<Vec<String>>;
@@ -60,6 +60,11 @@ impl Executors {
         };
         let name = (app.to_owned(), exec.to_owned());
         self.0.entry(name).or_insert_with(nothing)
+    }
+
+    /// The executor for which blocks of Spark's own push are merged.
+    pub(super) fn pushing(&mut self) -> &mut Known {
+        self.of(PUSHING_APP, PUSHING_EXECUTOR)
     }
 
     /// A daemon starts. It does not know what it could not read, and leaves that for the next one.

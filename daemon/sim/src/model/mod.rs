@@ -60,6 +60,13 @@ pub struct Trouble {
     pub metadata: bool,
 }
 
+impl Trouble {
+    /// Blocks of Spark's own push may be refused, or missing in what is finalized.
+    fn is_for_blocks(self) -> bool {
+        self.removals || self.descriptors || self.metadata
+    }
+}
+
 /// A segment that was acknowledged.
 #[derive(Clone, Debug)]
 struct Laid {

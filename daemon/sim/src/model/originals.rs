@@ -59,20 +59,8 @@ impl Files {
     }
 
     fn write(&mut self, deed: Deed) {
-        self.gone.retain(|dir| match &deed {
-            Deed::Make(_) => true,
-            Deed::Rdd(path, _) => !path.starts_with(dir),
-            Deed::Output {
-                index,
-                data,
-                offsets,
-                blocks,
-            } => {
-                let is_made = (offsets.is_some() && index.starts_with(dir))
-                    || (blocks.is_some() && data.starts_with(dir));
-                !is_made
-            }
-        });
+        let is_made = |dir: &String| deed.written().any(|(path, _)| path.starts_with(dir));
+        self.gone.retain(|dir| !is_made(dir));
         match deed {
             Deed::Make(dirs) => dirs.iter().for_each(|dir| {
                 self.gone.remove(dir);

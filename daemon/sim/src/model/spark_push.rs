@@ -17,7 +17,7 @@ use roaring::RoaringBitmap;
 
 use super::refusal::{Judged, agree, breach};
 use super::{Model, Trouble, decoded};
-use crate::client::{PUSHING_APP, PUSHING_ATTEMPT, PUSHING_EXECUTOR};
+use crate::client::{PUSHING_APP, PUSHING_ATTEMPT};
 
 /// What the disks and the store show, which the model need not know.
 #[derive(Clone, Copy, Debug)]
@@ -201,13 +201,13 @@ impl Model {
     /// Returns true if it is not certain whether the daemon knows the application that uses Spark's
     /// own push.
     pub fn pushing_is_doubtful(&mut self) -> bool {
-        let known = self.executors.of(PUSHING_APP, PUSHING_EXECUTOR);
+        let known = self.executors.pushing();
         known.now.len() > 1
     }
 
     /// Returns true if the daemon may know it.
     pub(super) fn pushing_may_be_known(&mut self) -> bool {
-        let known = self.executors.of(PUSHING_APP, PUSHING_EXECUTOR);
+        let known = self.executors.pushing();
         known.now.iter().any(Option::is_some)
     }
 
@@ -242,7 +242,7 @@ impl Model {
     /// Judges the refusal of a block before its bytes came: only an unknown application is.
     pub(super) fn refused_block(&mut self, answer: &Answer) -> Judged {
         agree("answer", &matches!(answer, Answer::Failure(_)), &true)?;
-        let known = self.executors.of(PUSHING_APP, PUSHING_EXECUTOR);
+        let known = self.executors.pushing();
         match known.narrow(Option::is_none) {
             true => Ok(()),
             false => breach("a block of a known application was refused"),
@@ -274,7 +274,7 @@ impl Model {
             return Ok(());
         }
         if found.is_some() || seen.has_begun {
-            let known = self.executors.of(PUSHING_APP, PUSHING_EXECUTOR);
+            let known = self.executors.pushing();
             known.narrow(Option::is_some);
         }
         if block.key.attempt != Some(PUSHING_ATTEMPT) {
@@ -293,7 +293,7 @@ impl Model {
         body: &Bytes,
         (found, trouble, seen): (Option<PushCode>, Trouble, Seen),
     ) -> Judged {
-        let may_fail = trouble.removals || trouble.descriptors || trouble.metadata;
+        let may_fail = trouble.is_for_blocks();
         if found.is_none() && self.pushed.is_new(&block.key) && !seen.has_begun {
             return agree("a block may fail", &may_fail, &true);
         }
@@ -339,7 +339,7 @@ impl Model {
             _ => return breach("a finalize must fail"),
         };
         let reply = reply.map_err(|error| format!("merge statuses: {error}"))?;
-        let known = self.executors.of(PUSHING_APP, PUSHING_EXECUTOR);
+        let known = self.executors.pushing();
         known.narrow(Option::is_some);
         agree("shuffle", &reply.shuffle_id, &key.shuffle)?;
         agree("generation", &reply.shuffle_merge_id, &key.generation)?;
@@ -348,10 +348,7 @@ impl Model {
         };
         match &merge.end {
             Some(before) => agree("a repeated finalize", &reply.partitions, before),
-            None => {
-                let is_troubled = trouble.removals || trouble.descriptors || trouble.metadata;
-                merge.finalize(reply.partitions, is_troubled)
-            }
+            None => merge.finalize(reply.partitions, trouble.is_for_blocks()),
         }
     }
 }

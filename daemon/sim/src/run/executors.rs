@@ -26,23 +26,11 @@ impl Run {
     pub(super) fn executors_write(&mut self) {
         for deed in self.clients.take_deeds() {
             let fake = &self.world.disk.fake;
-            match &deed {
-                Deed::Make(dirs) => dirs.iter().for_each(|dir| fake.add_dir(Path::new(dir))),
-                Deed::Rdd(path, bytes) => fake.add_file(path, bytes),
-                Deed::Output {
-                    index,
-                    data,
-                    offsets,
-                    blocks,
-                } => {
-                    let files = [(index, offsets), (data, blocks)];
-                    let written = files.into_iter().filter_map(|(path, bytes)| {
-                        let bytes = bytes.as_ref()?;
-                        Some((path, bytes))
-                    });
-                    written.for_each(|(path, bytes)| fake.add_file(path, bytes));
-                }
+            if let Deed::Make(dirs) = &deed {
+                dirs.iter().for_each(|dir| fake.add_dir(Path::new(dir)));
             }
+            deed.written()
+                .for_each(|(path, bytes)| fake.add_file(path, bytes));
             self.trace.record("executor", &[], || {
                 format!("{deed:?}").chars().take(200).collect()
             });

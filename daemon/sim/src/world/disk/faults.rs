@@ -11,7 +11,7 @@ use lodestone_store::fs::fake::Errno;
 pub struct Failures {
     /// Calls that change something in the daemon's directories.
     pub changes: u64,
-    /// Calls that change something in those of executors.
+    /// Calls that change something in directories of executors.
     pub removals: u64,
     /// Calls that read.
     pub reads: u64,

@@ -56,9 +56,9 @@ struct State {
 /// Files that are open now.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct OpenFiles {
-    /// The daemon's own.
+    /// Files of the daemon.
     pub own: u64,
-    /// Those of executors.
+    /// Files of executors.
     pub of_executors: u64,
 }
 
