@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The map attempts of a generation.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
 use lodestone_model::{Code, MapId, MapIndex};
@@ -31,7 +31,7 @@ pub(crate) type AttemptId = (MapIndex, MapId);
 pub(crate) struct Attempts {
     all: Mutex<All>,
     /// The attempts that committed, which readers see.
-    committed: RwLock<BTreeSet<AttemptId>>,
+    committed: RwLock<HashSet<AttemptId>>,
 }
 
 #[derive(Debug, Default)]
@@ -166,7 +166,7 @@ impl Attempts {
         writing(&self.committed).remove(&id);
     }
 
-    pub(crate) fn shown(&self) -> RwLockReadGuard<'_, BTreeSet<AttemptId>> {
+    pub(crate) fn shown(&self) -> RwLockReadGuard<'_, HashSet<AttemptId>> {
         reading(&self.committed)
     }
 
