@@ -116,6 +116,16 @@ impl Call {
             ..self.clone()
         }
     }
+
+    /// For requests that have waited for their turn, and are tried again before they take a thread.
+    #[must_use]
+    pub fn again_without_waiting(&self) -> Self {
+        let wait = Wait::NeverAgain;
+        Self {
+            wait,
+            ..self.clone()
+        }
+    }
 }
 
 /// The answer to an RPC or an upload.

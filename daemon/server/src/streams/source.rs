@@ -165,7 +165,7 @@ impl Job {
 /// A thread that must not wait leaves what is held up to another one.
 fn opened_in_time(wait: Wait, opened: Result<ChunkData, Refusal>, places: Vec<usize>) -> Opened {
     let is_busy = |refusal: &Refusal| refusal.code == Code::Overloaded;
-    match wait == Wait::Never && opened.as_ref().is_err_and(is_busy) {
+    match !wait.is_allowed() && opened.as_ref().is_err_and(is_busy) {
         true => Opened::Elsewhere(places, None),
         false => Opened::Here(opened, places),
     }

@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::io::Write;
+use std::path::Path;
 use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -31,6 +32,9 @@ const MORE_THAN_A_SHARE: usize = 20 << 20;
 
 /// Bytes of a small block.
 const BLOCK: usize = 10_000;
+
+/// Bytes up to which a tail grows before a block writes it.
+const TAIL_MAX: u32 = 256 << 10;
 
 /// Small blocks that one connection brings.
 const SMALL_BLOCKS: u32 = 8;
@@ -163,6 +167,43 @@ fn blocks_that_wait_until_the_tail_is_written_need_no_thread() {
         let full = (2..900).find(is_full);
         assert!(full.is_some_and(|full| full > 50), "{full:?}");
     });
+}
+
+/// Bytes of merged data below a directory, which need not exist.
+fn merged_bytes(dir: &Path) -> u64 {
+    let bytes = |entry: fs::DirEntry| match entry.path() {
+        path if path.is_dir() => merged_bytes(&path),
+        path if path.extension() == Some("data".as_ref()) => entry.metadata().unwrap().len(),
+        _ => 0,
+    };
+    let Ok(entries) = fs::read_dir(dir) else {
+        return 0;
+    };
+    entries.map(|entry| bytes(entry.unwrap())).sum()
+}
+
+#[test]
+fn a_block_that_waits_to_write_the_tail_writes_it() {
+    let host = Host::start();
+    let (key, reduce) = (shuffle(BAD, 3), ReduceId(0));
+    let store = &host.daemon.service.store;
+    let push = |map| store.push_block(&key, MapIndex(map), reduce, &[7; BLOCK]);
+    let tail = (0..TAIL_MAX / BLOCK as u32).map(push);
+    assert!(tail.into_iter().all(|pushed| pushed == Ok(Code::Ok)));
+    assert_eq!(merged_bytes(&host.path(BAD).join("merge_manager")), 0);
+    let turns = host.daemon.all_turns(Kind::Push);
+    let mut client = host.daemon.connect();
+    let meta = PushBlockStream {
+        map_index: MapIndex(1_000),
+        ..block(key.clone(), 0)
+    };
+    let id = client.send_upload(&meta, &[7; BLOCK]);
+    let _: HelloReply = client.ask(&hello());
+    drop(turns);
+    all_are_merged(vec![(client, id)]);
+    let written = merged_bytes(&host.path(BAD).join("merge_manager"));
+    assert!(written > u64::from(TAIL_MAX), "{written} bytes");
+    host.daemon.stop();
 }
 
 /// Applications of executors on the disk that is bad.
@@ -341,14 +382,11 @@ fn an_application_that_waits_for_its_own_part_of_a_disk_hurries_no_other_one() {
     host.daemon.stop();
 }
 
-/// Blocks of others have filled both disks, and stop.
-#[test]
-fn blocks_that_wait_for_two_disks_leave_memory_to_pushes_that_need_no_disk() {
-    let host = Host::start();
-    let [_, other, ..] = applications(&host);
+/// Registers an executor with directories on both disks.
+fn application_on_both_disks(host: &Host) -> AppId {
     let app = AppId::new("app-both").unwrap();
-    let dirs = [BAD, WELL].map(|disk| {
-        let dir = host.executor_dir(disk, "both");
+    let dirs = [(BAD, "a"), (WELL, "b"), (BAD, "c")].map(|(disk, name)| {
+        let dir = host.executor_dir(disk, "both").join(name);
         fs::create_dir_all(&dir).unwrap();
         dir.to_str().unwrap().to_owned()
     });
@@ -359,6 +397,45 @@ fn blocks_that_wait_for_two_disks_leave_memory_to_pushes_that_need_no_disk() {
         ..host.registration(BAD, "both")
     });
     assert!(client.answer_to(id).is_empty());
+    app
+}
+
+#[test]
+fn a_first_block_whose_shuffle_ended_while_it_waited_is_too_late_at_once() {
+    let host = Host::start();
+    let key = ShuffleKey {
+        app: application_on_both_disks(&host),
+        ..shuffle(BAD, 3)
+    };
+    let store = &host.daemon.service.store;
+    // One disk is asked for the index of the partition, another one gets its data.
+    let places = |reduce| store.places_of_push(&key, ReduceId(reduce)).unwrap();
+    let on_two_disks = |reduce: &u32| places(*reduce).look != Some(places(*reduce).write);
+    let reduces: Vec<u32> = (0..100).filter(on_two_disks).collect();
+    let (opened, late) = (reduces[0], reduces[1]);
+    let place = places(late);
+    let pushed = store.push_block(&key, MapIndex(1), ReduceId(opened), &[7; BLOCK]);
+    assert_eq!(pushed, Ok(Code::Ok));
+    let writes = host.daemon.all_turns_at(Kind::Push, &[place.write]);
+    let looks = host.daemon.all_turns_at(Kind::Push, place.look.as_slice());
+    let mut client = host.daemon.connect();
+    let id = client.send_upload(&block(key.clone(), late), &[7; BLOCK]);
+    let _: HelloReply = client.ask(&hello());
+    store.merge_statuses(&key, usize::MAX).unwrap();
+    drop(looks);
+    let answer: BlockPushReturnCode = read(&client.answer_to(id));
+    assert_eq!(answer.code, PushCode::TooLate, "Spark pushes on");
+    drop(writes);
+    host.daemon.stop();
+}
+
+/// Blocks of others have filled both disks, and stop.
+#[test]
+fn blocks_that_wait_for_two_disks_leave_memory_to_pushes_that_need_no_disk() {
+    let host = Host::start();
+    let [_, other, ..] = applications(&host);
+    let app = application_on_both_disks(&host);
+    let mut client = host.daemon.connect();
     let clock = host.daemon.stop_the_clock();
     let mut clients = Vec::new();
     let mut begin = |meta: &PushBlockStream, length| {

@@ -261,7 +261,7 @@ impl FoundChunk {
         let (key, reduce) = (&generation.key, partition.reduce());
         let bytes = sources.iter().map(ByteSource::length).sum();
         let counted = partition.count_read(wait, bytes);
-        if wait == Wait::Never {
+        if !wait.is_allowed() {
             counted.map_err(|code| generation.refuse(code))?;
         }
         open_parts(&store.resources, &generation, reduce, sources).map_err(|error| {

@@ -71,7 +71,7 @@ impl Store {
             return Err(Code::Malformed.because(format!("{key} belongs to Spark's own push")));
         };
         check_batch(spec, batch)?;
-        if wait == Wait::Never && self.is_draining() {
+        if !wait.is_allowed() && self.is_draining() {
             return Ok(vec![Code::Overloaded; batch.segments.len()]);
         }
         if self.is_draining() && !planted::is(Bug::DrainIgnored) {
@@ -119,7 +119,7 @@ impl Store {
             Ok(Ok(codes)) => codes,
             Ok(Err(code)) | Err(code) => {
                 // A call that must not wait is repeated by one that may.
-                if code == Code::OtherContent && wait != Wait::Never {
+                if code == Code::OtherContent && wait.is_allowed() {
                     let (map_index, map_id) = id;
                     let (shuffle, first) = (&generation.key, batch.first_segment);
                     tracing::error!(

@@ -64,7 +64,7 @@ impl Partition {
         let may_stay = !self.must_leave(resources, wait, inner, bytes);
         if may_stay && self.grow_tail(resources, inner, bytes) {
             self.index(inner, segment);
-        } else if wait == Wait::Never && !planted::is(Bug::WaitIgnored) {
+        } else if !wait.is_allowed() && !planted::is(Bug::WaitIgnored) {
             return Err(Code::Overloaded);
         } else if !planted::is(Bug::AckBeforeWrite) {
             self.write_through(resources, caller, inner, segment, bytes)?;
@@ -74,7 +74,7 @@ impl Partition {
 
     /// An error if no disk accepts writes. To know it for certain, a disk in trouble is probed.
     fn check_disk(&self, resources: &Resources, wait: Wait) -> Result<(), Code> {
-        if wait == Wait::Never {
+        if !wait.is_allowed() {
             let known = self.home().next_place(resources, self.reduce(), None);
             return known.map(drop).ok_or(Code::Overloaded);
         }
@@ -164,12 +164,14 @@ impl Partition {
             }
             // Executors read the file: all of it must be on disk when finalize is answered. One
             // block goes to a thread to write the tail; others come behind it meanwhile. If it does
-            // not arrive there, the next one goes when the tail is twice as long.
+            // not arrive there, the next one goes when the tail is twice as long. A block that has
+            // waited for its thread may be the one that the others rely on.
             Home::Spark { .. } => {
                 let length = inner.tail.len() + bytes.len();
                 let is_full = length >= SPARK_WRITE_BYTES;
-                let was_due = std::mem::replace(&mut inner.is_due, is_full && wait == Wait::Never);
-                match was_due && inner.is_due {
+                let is_due = is_full && !wait.is_allowed();
+                let was_due = std::mem::replace(&mut inner.is_due, is_due);
+                match was_due && wait == Wait::Never {
                     true => length >= 2 * SPARK_WRITE_BYTES,
                     false => is_full,
                 }

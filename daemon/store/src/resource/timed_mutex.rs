@@ -106,6 +106,9 @@ pub enum Wait {
     /// Not at all: the thread serves connections. A call that would have to wait is refused with
     /// OVERLOADED, and the caller repeats it on a thread that may wait.
     Never,
+    /// Not at all, for the second time: the caller has waited for a turn meanwhile. It leaves no
+    /// write to others that may not come.
+    NeverAgain,
 }
 
 /// How a caller waits.
@@ -130,8 +133,13 @@ impl Wait {
             Self::Question => Some(&OF_QUESTIONS),
             Self::Chunk => Some(&OF_CHUNKS),
             Self::Abort => Some(&OF_ABORTS),
-            Self::AtItsDisk | Self::Never => None,
+            Self::AtItsDisk | Self::Never | Self::NeverAgain => None,
         }
+    }
+
+    /// False if a call that would have to wait is refused.
+    pub fn is_allowed(self) -> bool {
+        !matches!(self, Self::Never | Self::NeverAgain)
     }
 }
 
@@ -177,7 +185,7 @@ impl<T> TimedMutex<T> {
         let wait = caller.wait;
         let value = match self.value.try_lock() {
             Some(value) => value,
-            None if wait == Wait::Never || self.is_stuck.load(Relaxed) => {
+            None if !wait.is_allowed() || self.is_stuck.load(Relaxed) => {
                 return Err(Code::Overloaded);
             }
             None => self.lock_in_time(caller)?,

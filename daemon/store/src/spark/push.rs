@@ -121,9 +121,9 @@ impl Store {
         body: &[u8],
     ) -> Result<Code, Refusal> {
         self.check_takes()?;
-        let found = match wait {
-            Wait::Never => known_for_push(self, key, reduce),
-            _ => generation_for_push(self, key),
+        let found = match wait.is_allowed() {
+            true => generation_for_push(self, key),
+            false => known_for_push(self, key, reduce),
         };
         let generation = match found {
             Err(refusal) => return answer(refusal),
@@ -140,7 +140,7 @@ impl Store {
         };
         let not_merged = |code: Code| code.because(format!("{} was not merged: {code}", name()));
         let is_too_late = || is_too_late(&generation, &self.resources, reduce);
-        if wait != Wait::Never && is_too_late().map_err(not_merged)? {
+        if wait.is_allowed() && is_too_late().map_err(not_merged)? {
             return Ok(Code::TooLate);
         }
         let opened = generation.open_partitions(std::iter::once(reduce));

@@ -71,7 +71,7 @@ async fn look(
     let (service, call, block) = (&call.service, call.clone(), block.clone());
     let hangs = || service.store.looks_are_stalled(place);
     let turn = turn(&service.lanes, place, hangs).await;
-    if turn.has_waited && places_of(&call, upload)?.is_none_or(|places| places.look.is_none()) {
+    if turn.has_waited && places_of(&call, upload)?.is_some_and(|places| places.look.is_none()) {
         // Another block has looked for it meanwhile: blocks of many map tasks come together.
         return Ok(None);
     }
@@ -136,8 +136,8 @@ pub(super) async fn push(call: Call, waiting: Waiting) -> Result<Answer, CloseRe
     let hangs = || service.store.writes_are_stalled(places.write);
     let turn = turn(&service.lanes, places.write, hangs).await;
     if turn.has_waited {
-        // Another block may have written the tail meanwhile.
-        let now = call.without_waiting();
+        // Another block may have written the tail meanwhile. If none has, this one does it.
+        let now = call.again_without_waiting();
         if let Ok(answer) = at_once(|| handler::upload_now(&now, &upload, &body))? {
             return Ok(answer);
         }
@@ -154,7 +154,7 @@ pub(super) async fn push(call: Call, waiting: Waiting) -> Result<Answer, CloseRe
 /// A turn of a push.
 struct PushTurn {
     turns: Turns,
-    /// False if the disk hangs: then the turn is at none, and the store refuses the push at once.
+    /// False if the disk hangs: then the turn is at none, and the store waits for no write.
     is_at_disk: bool,
     /// Others came first.
     has_waited: bool,

@@ -206,9 +206,14 @@ impl Inside {
 
     /// Takes the turns of all calls of a kind.
     pub(crate) fn all_turns(&self, kind: Kind) -> Vec<Turns> {
+        self.all_turns_at(kind, &[])
+    }
+
+    /// Takes all turns at these disks.
+    pub(crate) fn all_turns_at(&self, kind: Kind, places: &[usize]) -> Vec<Turns> {
         let mut taken = Vec::new();
         self.runtime.block_on(async {
-            let turns = || self.service.lanes.turns_for(kind, &[]);
+            let turns = || self.service.lanes.turns_for(kind, places);
             while let Ok(turns) = timeout(Duration::ZERO, turns()).await {
                 taken.push(turns);
             }
