@@ -3,9 +3,9 @@
 //!
 //! A failed write takes its disk out of use: no new file goes there and appends to its files are
 //! refused, with DISK_FULL or DISK_FAILED. After [`RETRY_MS`] the next caller probes it by writing
-//! a small file, and takes it into use again if that works. If no descriptor is left for that file,
-//! the next caller probes. A disk that is stalled ([`Flow`]) is out of use as long as it is
-//! stalled, and is not probed: a thread that writes to it may not come back.
+//! a small file, and takes it into use again if that works. If this process lacks descriptors or
+//! memory for that file, the next caller probes. A disk that is stalled ([`Flow`]) is out of use as
+//! long as it is stalled, and is not probed: a thread that writes to it may not come back.
 
 mod choice;
 mod error;
@@ -16,7 +16,6 @@ use std::path::{Path, PathBuf};
 use lodestone_model::Code;
 
 pub(crate) use error::code_of;
-use error::has_no_descriptor;
 
 use super::flow::{Flow, Stalled};
 use super::foreign::ForeignPath;
@@ -177,11 +176,12 @@ impl Disks {
                 Ok(())
             }
             Err(error) => {
-                if has_no_descriptor(&error) {
+                let code = self.report(index, &error, environment);
+                if code == Code::Overloaded {
                     // It says nothing of the disk: the next caller looks again.
                     disk.allow_look(claimed_until_ms, now_ms);
                 }
-                Err(self.report(index, &error, environment))
+                Err(code)
             }
         }
     }
@@ -336,11 +336,13 @@ impl Disk {
         matches!(*locked(&self.health), Health::Bad { retry_at_ms, .. } if now_ms >= retry_at_ms)
     }
 
-    /// Gives back a claim to probe it, which no one else has followed with a failure.
+    /// Gives back a claim to probe it, which no one else has followed with a failure. Callers that
+    /// come while others probe get OVERLOADED from now on: what they hold must not be dropped.
     fn allow_look(&self, claimed_until_ms: u64, now_ms: u64) {
-        if let Health::Bad { retry_at_ms, .. } = &mut *locked(&self.health)
+        if let Health::Bad { code, retry_at_ms } = &mut *locked(&self.health)
             && *retry_at_ms == claimed_until_ms
         {
+            *code = Code::Overloaded;
             *retry_at_ms = now_ms;
         }
     }

@@ -6,10 +6,13 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError};
 
+use lodestone_model::Code;
+
 use super::deadline::Deadline;
 use super::registration_files::{Registration, content, registrations_in};
 use crate::fs::{Fs, Open, write_all_at};
 use crate::resource::Environment;
+use crate::resource::disk::{RETRY_MS, code_of};
 use crate::resource::incarnation::{registration_file_name, registration_files};
 use crate::resource::locked;
 use crate::sync::{Condvar, Mutex, MutexGuard};
@@ -225,9 +228,16 @@ impl DiskLog {
         self.is_lacking() && now_ms < locked(&self.state).retry_at_ms
     }
 
-    /// A write failed: others should wait until then.
-    pub(crate) fn retry_at(&self, ms: u64) {
-        locked(&self.state).retry_at_ms = ms;
+    /// A write failed: others should wait, if the disk is the reason.
+    pub(crate) fn rest_after(&self, error: &io::Error, now_ms: u64) {
+        if code_of(error) != Code::Overloaded {
+            locked(&self.state).retry_at_ms = now_ms.saturating_add(RETRY_MS);
+        }
+    }
+
+    /// Returns why the last write failed, unless a caller has it.
+    pub(crate) fn failure(&self) -> Option<io::Error> {
+        locked(&self.state).error.take()
     }
 
     /// Reads the executors for which there is no room; nothing if this log does not have them.
@@ -245,18 +255,15 @@ impl LogWrite {
     /// Writes on a thread of its own.
     pub(crate) fn spawn(self, environment: &Environment) -> io::Result<()> {
         let fs = Arc::clone(&environment.fs);
-        let run = move || {
-            self.run(fs.as_ref());
-        };
+        let run = move || self.run(fs.as_ref());
         let name = "registrations".to_owned();
         environment.threads.start(name, Box::new(run))
     }
 
-    /// Writes on this thread, which waits as long as the disk hangs. Returns true if the log has
-    /// all that is known.
-    pub(crate) fn run(mut self, fs: &dyn Fs) -> bool {
+    /// Writes on this thread, which waits as long as the disk hangs.
+    pub(crate) fn run(mut self, fs: &dyn Fs) {
         let Some(file) = &mut self.file else {
-            return false;
+            return;
         };
         let written = match &self.lines {
             Lines::Next(line) => file.append(fs, line),
@@ -268,7 +275,6 @@ impl LogWrite {
         file.is_whole = written.is_ok();
         file.log(&written);
         locked(&self.log.state).error = written.err();
-        file.is_whole
     }
 }
 

@@ -29,7 +29,6 @@ use super::registration_files::{Earlier, Registration, lines_of};
 use super::registration_log::{DiskLog, Lines, LogFile};
 use crate::fs::Fs;
 use crate::resource::Environment;
-use crate::resource::disk::RETRY_MS;
 use crate::resource::timed_mutex::{LockWaits, TimedGuard, TimedMutex};
 use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst};
 
@@ -147,7 +146,9 @@ impl Registrations {
         for log in &self.logs {
             let (apart, all) = (Arc::clone(&apart), Arc::clone(&all));
             let begun = log.begin(None, |_| Ok(Some(Lines::First { apart, all })))?;
-            begun.map(|write| write.run(fs));
+            if let Some(write) = begun {
+                write.run(fs);
+            }
         }
         Ok(())
     }
@@ -174,10 +175,11 @@ impl Registrations {
         });
         // Others may register while this disk hangs.
         drop(turn);
-        if let Ok(Some(write)) = begun
-            && !write.run(fs)
-        {
-            log.retry_at(now_ms + RETRY_MS);
+        if let Ok(Some(write)) = begun {
+            write.run(fs);
+            if let Some(error) = log.failure() {
+                log.rest_after(&error, now_ms);
+            }
         }
     }
 
@@ -267,7 +269,7 @@ fn write(
         match written {
             Ok(()) => is_kept = true,
             Err(error) => {
-                log.retry_at(environment.clock.now_ms().saturating_add(RETRY_MS));
+                log.rest_after(&error, environment.clock.now_ms());
                 outcome = Err(error);
             }
         }

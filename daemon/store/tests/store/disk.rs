@@ -2,6 +2,7 @@
 //! Disk trouble: torn and failed writes, full and failing disks.
 
 use std::path::Path;
+use std::thread;
 
 use lodestone_model::*;
 use lodestone_store::fs::fake::{Errno, Fault};
@@ -326,28 +327,47 @@ fn ten_thousand_small_partitions_share_a_file_on_each_disk_and_keep_none_open() 
     }
 }
 
-/// A disk failed and is well again. When the daemon looks at it, for a push, there is no descriptor
-/// left. Returns the code of this push.
-fn look_without_a_descriptor(world: &World) -> Code {
+/// A disk failed and is well again. When the daemon looks at it, for a push, it lacks descriptors
+/// or memory. Returns the code of this push.
+fn look_without(lack: Errno, world: &World) -> Code {
     world.fs.fault_at(0, Fault::Torn(0, Errno::IO));
     assert_eq!(world.push(0, 0, &payload(0, 0, LARGE)), Code::DiskFailed);
     world.clock.advance_ms(5_000);
-    world.fs.break_dir(Path::new(DISK), Errno::MFILE);
+    world.fs.break_dir(Path::new(DISK), lack);
     let code = world.push(0, 0, &payload(0, 0, LARGE));
     world.fs.mend(Path::new(DISK));
     code
 }
 
 #[test]
-fn a_look_without_a_descriptor_keeps_no_disk_out_of_use_and_drops_nothing() {
+fn a_look_without_a_descriptor_or_memory_keeps_no_disk_out_of_use_and_drops_nothing() {
+    for lack in [Errno::MFILE, Errno::NOMEM] {
+        let world = World::new().registered();
+        assert_eq!(world.push(1, 1, b"in memory"), Code::Ok);
+        assert_eq!(look_without(lack, &world), Code::Overloaded);
+        assert_eq!(world.push(0, 0, &payload(0, 0, LARGE)), Code::Ok);
+        assert_eq!(world.load().state, State::Serving);
+        world.commit_all();
+        assert_eq!(world.fetch(0), payload(0, 0, LARGE));
+        assert_eq!(world.fetch(1), b"in memory");
+    }
+}
+
+#[test]
+fn what_comes_during_a_look_after_one_without_a_descriptor_is_refused_for_now() {
     let world = World::new().registered();
-    assert_eq!(world.push(1, 1, b"in memory"), Code::Ok);
-    assert_eq!(look_without_a_descriptor(&world), Code::Overloaded);
-    assert_eq!(world.push(0, 0, &payload(0, 0, LARGE)), Code::Ok);
-    assert_eq!(world.load().state, State::Serving);
-    world.commit_all();
-    assert_eq!(world.fetch(0), payload(0, 0, LARGE));
-    assert_eq!(world.fetch(1), b"in memory");
+    assert_eq!(look_without(Errno::MFILE, &world), Code::Overloaded);
+    world.fs.hold_writes();
+    thread::scope(|scope| {
+        let looks = scope.spawn(|| world.push(0, 0, &payload(0, 0, LARGE)));
+        while world.fs.held_writes() == 0 {
+            thread::yield_now();
+        }
+        let code = world.push(1, 1, &payload(1, 1, LARGE));
+        world.fs.release_writes();
+        assert_eq!(code, Code::Overloaded);
+        assert_eq!(looks.join().unwrap(), Code::Ok);
+    });
 }
 
 #[test]
@@ -356,7 +376,7 @@ fn a_stop_after_a_look_without_a_descriptor_loses_no_remote_shuffle() {
     let mut attempt = first.attempt(1, 10);
     attempt.push(&[(3, b"in memory")]);
     attempt.commit().unwrap();
-    let _ = look_without_a_descriptor(&first);
+    let _ = look_without(Errno::MFILE, &first);
     let next = handed_over(&first, 1, 2);
     assert_eq!(next.store.incarnation(), first.store.incarnation());
     assert_eq!(next.fetch(3), b"in memory");

@@ -217,6 +217,23 @@ fn a_disk_that_is_back_gets_the_registrations_that_it_lacks_though_none_follows(
 }
 
 #[test]
+fn executors_that_registered_without_a_descriptor_are_written_down_as_soon_as_there_is_one() {
+    let fs = disks();
+    let first = start(&fs, 1);
+    for disk in [FIRST, SECOND] {
+        fs.break_dir(Path::new(disk), Errno::MFILE);
+    }
+    register(&first, "1");
+    first.look_after();
+    for disk in [FIRST, SECOND] {
+        fs.mend(Path::new(disk));
+    }
+    first.look_after();
+    fs.crash();
+    assert!(knows(&start(&fs, 2), "1"));
+}
+
+#[test]
 fn a_daemon_without_executors_leaves_no_files() {
     let fs = disks();
     let world = start(&fs, 1);

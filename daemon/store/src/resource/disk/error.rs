@@ -20,7 +20,7 @@ pub(crate) fn code_of(error: &io::Error) -> Code {
 }
 
 /// True for too many open files: this process is at its limit, the disk is fine.
-pub(super) fn has_no_descriptor(error: &io::Error) -> bool {
+fn has_no_descriptor(error: &io::Error) -> bool {
     let errno = Errno::from_io_error(error);
     matches!(errno, Some(Errno::MFILE | Errno::NFILE))
 }
