@@ -72,7 +72,7 @@ codes! {
     21 Aborted "ABORTED",
     /// A segment with the same name and other content is there.
     22 OtherContent "OTHER_CONTENT",
-    /// The application has its share of the memory for metadata.
+    /// The application has its share of the memory.
     23 Quota "QUOTA",
 }
 
