@@ -90,8 +90,7 @@ class Connection:
 
     async def _layout(self) -> None:
         answer = await self._ask(wire.rpc(self._next(), self._shuffle.layout([self._partition])))
-        if answer[0] != wire.LAYOUT_REPLY:
-            raise ValueError(f"no layout: {answer[:80]!r}")
+        wire.check(answer, wire.LAYOUT_REPLY, "no layout")
 
     async def _read(self) -> None:
         await self._read_slot(0, BODY)
@@ -99,8 +98,7 @@ class Connection:
     async def _read_slot(self, slot: int, body: bytes) -> None:
         wanted = self._shuffle.fetch([(self._partition, [(slot, 1)])])
         answer = await self._ask(wire.rpc(self._next(), wanted))
-        if answer[0] != wire.STREAM_HANDLE:
-            raise ValueError(f"no stream: {answer[:80]!r}")
+        wire.check(answer, wire.STREAM_HANDLE, "no stream")
         (stream_id,) = struct.unpack_from(">q", answer, 1)
         received = await self._exchange(wire.chunk_request(stream_id, 0))
         if received[0] != wire.CHUNK or received[13:] != body:
@@ -189,7 +187,7 @@ async def run(address: tuple[str, int], admin: tuple[str, int], connections: int
     # to the first one.
     kinds = {
         Connection: prepared(address, "honest", PARTITIONS),
-        LargeConnection: prepared(address, "honest-large", PARTITIONS + connections),
+        LargeConnection: prepared(address, wire.HONEST_LARGE, PARTITIONS + connections),
     }
     clients = []
     for number in range(connections):

@@ -2,14 +2,16 @@
 """Whether honest connections noticed too much of an attack."""
 
 from .attacks import Attack
+from .scenes import SCENES
 from .siege import MEMORY_MIB, RECOVERED_S, SLACK_MIB, Outcome
+from .wire import HELD_UP, HONEST_LARGE
 
 
 def verdict(attack: Attack, outcome: Outcome, allowed_s: float = 0.0) -> str:
     """Returns what is wrong, or nothing. Requests may take `allowed_s` whatever the limits say: a
     machine with other work is slower than the daemon."""
     found = []
-    if outcome.failures:
+    if not all(_may_fail(attack, failure) for failure in outcome.failures):
         found.append("FAILED")
     if outcome.during_s > max(attack.p99_s, allowed_s):
         found.append("SLOW")
@@ -23,3 +25,10 @@ def verdict(attack: Attack, outcome: Outcome, allowed_s: float = 0.0) -> str:
     if not outcome.ended:
         found.append("DID NOT STOP")
     return ", ".join(found)
+
+
+def _may_fail(attack: Attack, failure: str) -> bool:
+    """A partition that is just written to a disk that hangs cannot be read. Small outputs stay in
+    memory, and are not concerned."""
+    is_held_up = HELD_UP in failure and HONEST_LARGE in failure
+    return is_held_up and attack.scene is SCENES["hanging-disk"]

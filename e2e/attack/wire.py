@@ -15,6 +15,10 @@ HELLO_REPLY, DONE, REFUSED, STREAM_HANDLE, LAYOUT_REPLY, PUSH_REPLY = 65, 79, 80
 NO_ATTEMPT = -1
 MERGE, REMOTE = 0, 1
 ONLY_SEGMENT = 1
+# The code of a refusal after which a client asks again.
+OVERLOADED = 13
+HELD_UP = "held up"
+HONEST_LARGE = "honest-large"
 
 
 def frame(kind: int, header: bytes, body: bytes = b"") -> bytes:
@@ -200,6 +204,14 @@ def answer_in(received: bytes) -> bytes:
     if received[0] != RPC_RESPONSE:
         raise ConnectionError(f"a frame of type {received[0]}: {received[9:200]!r}")
     return received[13:]
+
+
+def check(answer: bytes, kind: int, what: str) -> None:
+    """Fails if the answer is not of this kind."""
+    if answer[0] == REFUSED and answer[1] == OVERLOADED:
+        what = HELD_UP
+    if answer[0] != kind:
+        raise ValueError(f"{what}: {answer[:80]!r}")
 
 
 def incarnation_in(answer: bytes) -> int:
