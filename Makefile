@@ -163,10 +163,10 @@ attack: tools daemon .venv-test/.ready ## hostile clients and broken disks again
 # Locks under which a test decides which thread runs next: no other test may have them.
 INTERLEAVED = $(CARGO) test -q -p lodestone-store --features shuttle --test interleaved
 
-# Most tests of the server and many of the store wait for a time-out: three times as many threads as cores.
+# Most tests of the server and many of the store wait for a time-out.
 test-rust: tools
 	$(SAY) "Rust: wire, store, server, the simulation"
-	cd daemon && RUST_TEST_THREADS=6 $(CARGO) test -q --workspace --exclude lodestone-tidy
+	cd daemon && RUST_TEST_THREADS=$$((3 * $$(nproc))) $(CARGO) test -q --workspace --exclude lodestone-tidy
 	cd daemon && $(INTERLEAVED)
 
 test-jvm: tools daemon $(JARS)

@@ -45,6 +45,8 @@ class Outcome:
     health_s: float
     requests: int
     failures: list[str]
+    # Those of requests that began before the attack or after it.
+    failures_in_calm: list[str]
     peak_mib: float
     ended: bool
     notes: list[str]
@@ -142,6 +144,7 @@ def _outcome(name, ended_of_all, times, peak_mib: float, ended: bool, notes) -> 
     before = [took for at, took, _ in requests if at + took < calm_until]
     after = [took for at, took, _ in requests if at >= over]
     during = during_attack(requests, began, over)
+    failed = [(at, failure) for at, _, failure in [*requests, *health] if failure is not None]
     return Outcome(
         name=name,
         before_s=p99(before),
@@ -151,7 +154,8 @@ def _outcome(name, ended_of_all, times, peak_mib: float, ended: bool, notes) -> 
         # None at all is no answer, either.
         health_s=max(during_attack(health, began, over), default=float("inf")),
         requests=len(requests),
-        failures=[failure for _, _, failure in [*requests, *health] if failure is not None],
+        failures=[failure for _, failure in failed],
+        failures_in_calm=[failure for at, failure in failed if not began <= at < over],
         peak_mib=peak_mib,
         ended=ended,
         notes=notes,

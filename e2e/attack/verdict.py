@@ -11,7 +11,8 @@ def verdict(attack: Attack, outcome: Outcome, allowed_s: float = 0.0) -> str:
     """Returns what is wrong, or nothing. Requests may take `allowed_s` whatever the limits say: a
     machine with other work is slower than the daemon."""
     found = []
-    if not all(_may_fail(attack, failure) for failure in outcome.failures):
+    may_fail = all(_may_fail(attack, failure) for failure in outcome.failures)
+    if outcome.failures_in_calm or not may_fail:
         found.append("FAILED")
     if outcome.during_s > max(attack.p99_s, allowed_s):
         found.append("SLOW")
@@ -28,7 +29,7 @@ def verdict(attack: Attack, outcome: Outcome, allowed_s: float = 0.0) -> str:
 
 
 def _may_fail(attack: Attack, failure: str) -> bool:
-    """A partition that is just written to a disk that hangs cannot be read. Small outputs stay in
-    memory, and are not concerned."""
+    """A partition that is just written to a disk that hangs cannot be read until the disk goes on.
+    Small outputs stay in memory, and are not concerned."""
     is_held_up = HELD_UP in failure and HONEST_LARGE in failure
     return is_held_up and attack.scene is SCENES["hanging-disk"]

@@ -55,8 +55,8 @@
 //! pushes, and the first one: it is held while other threads record an executor on the disks, for
 //! which its holder waits for a limited time. One thread at a time writes several partitions
 //! together: it locks all of them, and all are on the same disk. Locks that are held during disk
-//! work are timed locks. A call with [`Wait::Never`] takes only timed locks that are
-//! free, and asks no disk.
+//! work are timed locks. A call with [`Wait::Never`] (or [`Wait::NeverAgain`])
+//! takes only timed locks that are free, and asks no disk.
 
 pub mod fs;
 

@@ -3,12 +3,14 @@
 //!
 //! A failed write takes its disk out of use: no new file goes there and appends to its files are
 //! refused, with DISK_FULL or DISK_FAILED. After [`RETRY_MS`] the next caller probes it by writing
-//! a small file, and takes it into use again if that works. If this process lacks descriptors or
-//! memory for that file, the next caller probes. A disk that is stalled ([`Flow`]) is out of use as
+//! a small file, and takes it into use again if that works. If this process lacks descriptors for
+//! that file, the next caller probes; if it lacks anything else, the first one after [`LACK_MS`].
+//! What is refused meanwhile gets OVERLOADED. A disk that is stalled ([`Flow`]) is out of use as
 //! long as it is stalled, and is not probed: a thread that writes to it may not come back.
 
 mod choice;
 mod error;
+mod health;
 
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
@@ -16,6 +18,8 @@ use std::path::{Path, PathBuf};
 use lodestone_model::Code;
 
 pub(crate) use error::code_of;
+use error::has_no_descriptor;
+use health::Health;
 
 use super::flow::{Flow, Stalled};
 use super::foreign::ForeignPath;
@@ -29,18 +33,16 @@ use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 /// How long a bad disk is not used.
 pub(crate) const RETRY_MS: u64 = 5_000;
 
+/// How long no one probes after a probe that this process had no memory for: it may fail only after
+/// a file was made.
+const LACK_MS: u64 = 100;
+
 /// Bytes of a probe: as many as one write of a group, so that a disk that takes a probe takes a
 /// group.
 const PROBE_BYTES: usize = 256 * 1024;
 
 /// Position in the list of directories.
 pub(crate) type DiskIndex = u16;
-
-#[derive(Clone, Copy, Debug)]
-enum Health {
-    Well,
-    Bad { code: Code, retry_at_ms: u64 },
-}
 
 #[derive(Debug)]
 struct Disk {
@@ -157,17 +159,9 @@ impl Disks {
             return Ok(());
         }
         let now_ms = environment.clock.now_ms();
-        let claimed_until_ms = now_ms + RETRY_MS;
-        {
-            let mut health = locked(&disk.health);
-            match &mut *health {
-                Health::Well => return Ok(()),
-                Health::Bad { code, retry_at_ms } if now_ms < *retry_at_ms => return Err(*code),
-                // Claimed before the probe: other callers are refused meanwhile and do not wait for
-                // it.
-                Health::Bad { retry_at_ms, .. } => *retry_at_ms = claimed_until_ms,
-            }
-        }
+        let Some(claimed_until_ms) = locked(&disk.health).claim(now_ms)? else {
+            return Ok(());
+        };
         match disk.probe(environment) {
             Ok(()) => {
                 tracing::info!(dir = %disk.root.display(), "the disk accepts writes again");
@@ -178,8 +172,11 @@ impl Disks {
             Err(error) => {
                 let code = self.report(index, &error, environment);
                 if code == Code::Overloaded {
-                    // It says nothing of the disk: the next caller looks again.
-                    disk.allow_look(claimed_until_ms, now_ms);
+                    let rest_ms = match has_no_descriptor(&error) {
+                        true => 0,
+                        false => LACK_MS,
+                    };
+                    locked(&disk.health).doubt(claimed_until_ms, now_ms + rest_ms);
                 }
                 Err(code)
             }
@@ -203,7 +200,7 @@ impl Disks {
             if matches!(*health, Health::Well) {
                 tracing::warn!(dir = %disk.root.display(), %code, %error, "the disk takes no data");
             }
-            *health = Health::Bad { code, retry_at_ms };
+            *health = Health::bad(code, retry_at_ms);
             disk.troubled.store(true, Relaxed);
         }
         code
@@ -333,28 +330,14 @@ impl Disk {
 
     /// True if it had trouble, and may be probed again.
     fn is_due(&self, now_ms: u64) -> bool {
-        matches!(*locked(&self.health), Health::Bad { retry_at_ms, .. } if now_ms >= retry_at_ms)
-    }
-
-    /// Gives back a claim to probe it, which no one else has followed with a failure. Callers that
-    /// come while others probe get OVERLOADED from now on: what they hold must not be dropped.
-    fn allow_look(&self, claimed_until_ms: u64, now_ms: u64) {
-        if let Health::Bad { code, retry_at_ms } = &mut *locked(&self.health)
-            && *retry_at_ms == claimed_until_ms
-        {
-            *code = Code::Overloaded;
-            *retry_at_ms = now_ms;
-        }
+        locked(&self.health).is_due(now_ms)
     }
 
     fn known(&self, environment: &Environment) -> Result<(), Code> {
         if self.is_stalled(environment) {
             return Err(Code::DiskFailed);
         }
-        match *locked(&self.health) {
-            Health::Well => Ok(()),
-            Health::Bad { code, .. } => Err(code),
-        }
+        locked(&self.health).known()
     }
 
     fn is_stalled(&self, environment: &Environment) -> bool {

@@ -215,7 +215,8 @@ impl Attempts {
 
     /// Ends all of them: nothing more is taken. Returns them, to be discarded one by one.
     pub(crate) fn end(&self, account: &Account) -> Vec<Arc<TimedMutex<Attempt>>> {
-        writing(&self.committed).clear();
+        // The account gives its memory back now.
+        *writing(&self.committed) = HashSet::new();
         let mut all = locked(&self.all);
         all.ended = Some(Code::TooLate);
         let aborted = std::mem::take(&mut all.aborted);

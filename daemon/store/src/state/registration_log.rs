@@ -229,15 +229,10 @@ impl DiskLog {
     }
 
     /// A write failed: others should wait, if the disk is the reason.
-    pub(crate) fn rest_after(&self, error: &io::Error, now_ms: u64) {
-        if code_of(error) != Code::Overloaded {
+    pub(crate) fn rest_after(&self, code: Code, now_ms: u64) {
+        if code != Code::Overloaded {
             locked(&self.state).retry_at_ms = now_ms.saturating_add(RETRY_MS);
         }
-    }
-
-    /// Returns why the last write failed, unless a caller has it.
-    pub(crate) fn failure(&self) -> Option<io::Error> {
-        locked(&self.state).error.take()
     }
 
     /// Reads the executors for which there is no room; nothing if this log does not have them.
@@ -255,15 +250,19 @@ impl LogWrite {
     /// Writes on a thread of its own.
     pub(crate) fn spawn(self, environment: &Environment) -> io::Result<()> {
         let fs = Arc::clone(&environment.fs);
-        let run = move || self.run(fs.as_ref());
+        let run = move || {
+            // The caller waits for the error itself.
+            let _ = self.run(fs.as_ref());
+        };
         let name = "registrations".to_owned();
         environment.threads.start(name, Box::new(run))
     }
 
-    /// Writes on this thread, which waits as long as the disk hangs.
-    pub(crate) fn run(mut self, fs: &dyn Fs) {
+    /// Writes on this thread, which waits as long as the disk hangs. Fails with the code of the
+    /// error, which is kept for the caller that waits.
+    pub(crate) fn run(mut self, fs: &dyn Fs) -> Result<(), Code> {
         let Some(file) = &mut self.file else {
-            return;
+            return Ok(());
         };
         let written = match &self.lines {
             Lines::Next(line) => file.append(fs, line),
@@ -274,7 +273,9 @@ impl LogWrite {
         };
         file.is_whole = written.is_ok();
         file.log(&written);
+        let outcome = written.as_ref().copied().map_err(code_of);
         locked(&self.log.state).error = written.err();
+        outcome
     }
 }
 

@@ -29,6 +29,7 @@ use super::registration_files::{Earlier, Registration, lines_of};
 use super::registration_log::{DiskLog, Lines, LogFile};
 use crate::fs::Fs;
 use crate::resource::Environment;
+use crate::resource::disk::code_of;
 use crate::resource::timed_mutex::{LockWaits, TimedGuard, TimedMutex};
 use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst};
 
@@ -105,7 +106,8 @@ impl Registrations {
 
     /// Records a registration, if it is one, on each disk; together with all that is `known`, which
     /// includes it, where a new file is due. After a failure a new file is due; if another disk has
-    /// the registration, not at once: each executor would write all of them to a disk that is gone.
+    /// the registration, and the disk was the reason, not at once: each executor would write all of
+    /// them to a disk that is gone.
     /// Fails if no disk has it. The caller has the turn.
     pub(crate) fn add(
         &self,
@@ -147,7 +149,8 @@ impl Registrations {
             let (apart, all) = (Arc::clone(&apart), Arc::clone(&all));
             let begun = log.begin(None, |_| Ok(Some(Lines::First { apart, all })))?;
             if let Some(write) = begun {
-                write.run(fs);
+                // The look at the disk writes what is lacking.
+                let _ = write.run(fs);
             }
         }
         Ok(())
@@ -175,11 +178,10 @@ impl Registrations {
         });
         // Others may register while this disk hangs.
         drop(turn);
-        if let Ok(Some(write)) = begun {
-            write.run(fs);
-            if let Some(error) = log.failure() {
-                log.rest_after(&error, now_ms);
-            }
+        if let Ok(Some(write)) = begun
+            && let Err(code) = write.run(fs)
+        {
+            log.rest_after(code, now_ms);
         }
     }
 
@@ -269,7 +271,7 @@ fn write(
         match written {
             Ok(()) => is_kept = true,
             Err(error) => {
-                log.rest_after(&error, environment.clock.now_ms());
+                log.rest_after(code_of(&error), environment.clock.now_ms());
                 outcome = Err(error);
             }
         }

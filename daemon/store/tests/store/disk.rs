@@ -2,12 +2,15 @@
 //! Disk trouble: torn and failed writes, full and failing disks.
 
 use std::path::Path;
+use std::sync::mpsc;
 use std::thread;
 
 use lodestone_model::*;
 use lodestone_store::fs::fake::{Errno, Fault};
 
+use crate::bad_disk::spawn;
 use crate::handover::handed_over;
+use crate::stalled::{LONGEST, Mended, await_held};
 use crate::world::*;
 
 /// A segment of this size reaches the file at once.
@@ -345,6 +348,9 @@ fn a_look_without_a_descriptor_or_memory_keeps_no_disk_out_of_use_and_drops_noth
         let world = World::new().registered();
         assert_eq!(world.push(1, 1, b"in memory"), Code::Ok);
         assert_eq!(look_without(lack, &world), Code::Overloaded);
+        if lack == Errno::NOMEM {
+            world.clock.advance_ms(100);
+        }
         assert_eq!(world.push(0, 0, &payload(0, 0, LARGE)), Code::Ok);
         assert_eq!(world.load().state, State::Serving);
         world.commit_all();
@@ -359,15 +365,53 @@ fn what_comes_during_a_look_after_one_without_a_descriptor_is_refused_for_now() 
     assert_eq!(look_without(Errno::MFILE, &world), Code::Overloaded);
     world.fs.hold_writes();
     thread::scope(|scope| {
+        let mended = Mended(&world);
+        let (sender, receiver) = mpsc::channel();
         let looks = scope.spawn(|| world.push(0, 0, &payload(0, 0, LARGE)));
-        while world.fs.held_writes() == 0 {
-            thread::yield_now();
-        }
-        let code = world.push(1, 1, &payload(1, 1, LARGE));
-        world.fs.release_writes();
-        assert_eq!(code, Code::Overloaded);
+        await_held(&world, 1);
+        spawn(scope, &sender, || world.push(1, 1, &payload(1, 1, LARGE)));
+        assert_eq!(receiver.recv_timeout(LONGEST), Ok(Code::Overloaded));
+        drop(mended);
         assert_eq!(looks.join().unwrap(), Code::Ok);
     });
+}
+
+#[test]
+fn a_look_without_a_descriptor_drops_nothing_while_another_disk_rests() {
+    let world = World::with(2, LITTLE_MEMORY).registered();
+    let reduces = 0..4;
+    for reduce in reduces.clone() {
+        assert_eq!(world.push(1, reduce, b"in memory"), Code::Ok);
+    }
+    for disk in ["/disk0", "/disk1"] {
+        world.fs.break_dir(Path::new(disk), Errno::IO);
+        for reduce in 10..20 {
+            world.push(0, reduce, &payload(0, reduce, LARGE));
+        }
+        world.clock.advance_ms(2_500);
+    }
+    world.fs.break_dir(Path::new("/disk0"), Errno::MFILE);
+    for reduce in reduces.clone() {
+        let large = payload(0, reduce, LARGE);
+        assert_eq!(world.push(0, reduce, &large), Code::Overloaded, "{reduce}");
+    }
+    world.commit_all();
+    assert!(
+        reduces
+            .into_iter()
+            .all(|reduce| world.fetch(reduce) == b"in memory")
+    );
+}
+
+#[test]
+fn a_full_disk_is_said_to_be_full_after_a_look_without_a_descriptor() {
+    let world = World::new().registered();
+    world.fs.break_dir(Path::new(DISK), Errno::NOSPC);
+    assert_eq!(world.push(0, 0, &payload(0, 0, LARGE)), Code::DiskFull);
+    world.clock.advance_ms(5_000);
+    world.fs.break_dir(Path::new(DISK), Errno::MFILE);
+    assert_eq!(world.push(0, 0, &payload(0, 0, LARGE)), Code::Overloaded);
+    assert_eq!(world.load().state, State::DiskFull);
 }
 
 #[test]

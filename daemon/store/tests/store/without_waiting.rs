@@ -134,9 +134,11 @@ fn blocks_come_behind_the_one_that_goes_to_the_disk_until_they_are_as_many_as_it
     let [first, second] = [fill(), fill()];
     assert_eq!((first, second), (AT_ONCE, 2 * AT_ONCE + 1));
     let writes = world.fs.writes();
+    // Nobody has written what is there, so this one must.
+    assert_eq!(push_if(Wait::NeverAgain, first), Err(Code::Overloaded));
     assert_eq!(push_if(Wait::AtItsDisk, first), Ok(Code::Ok));
     assert!(world.fs.writes() > writes, "it writes what is there");
-    assert_eq!(push_if(Wait::AtItsDisk, second), Ok(Code::Ok));
+    assert_eq!(push_if(Wait::NeverAgain, second), Ok(Code::Ok));
     let third = fill();
     assert_eq!(
         third,

@@ -136,8 +136,12 @@ pub(super) async fn push(call: Call, waiting: Waiting) -> Result<Answer, CloseRe
     let hangs = || service.store.writes_are_stalled(places.write);
     let turn = turn(&service.lanes, places.write, hangs).await;
     if turn.has_waited {
-        // Another block may have written the tail meanwhile. If none has, this one does it.
-        let now = call.again_without_waiting();
+        // Another block may have written the tail meanwhile. If none has, this one does it; not to
+        // a disk that hangs, whose tail stays as long as there is room.
+        let now = match turn.is_at_disk {
+            true => call.again_without_waiting(),
+            false => call.without_waiting(),
+        };
         if let Ok(answer) = at_once(|| handler::upload_now(&now, &upload, &body))? {
             return Ok(answer);
         }
@@ -154,7 +158,7 @@ pub(super) async fn push(call: Call, waiting: Waiting) -> Result<Answer, CloseRe
 /// A turn of a push.
 struct PushTurn {
     turns: Turns,
-    /// False if the disk hangs: then the turn is at none, and the store waits for no write.
+    /// False if the disk hangs: then the turn is at none, and the store begins no write.
     is_at_disk: bool,
     /// Others came first.
     has_waited: bool,

@@ -11,7 +11,7 @@ use crate::sync::atomic::Ordering::Relaxed;
 
 impl Disks {
     /// Returns a disk that accepts writes: the one that `spread` selects, or the next. A disk with
-    /// more than its reserve comes first.
+    /// more than its reserve comes first. OVERLOADED if one of them may accept writes soon.
     pub(crate) fn pick(&self, spread: u64, environment: &Environment) -> Result<DiskIndex, Code> {
         let mut refusal = Code::DiskFailed;
         let roomy = self.from(spread).filter(|index| self.has_room(*index));
@@ -20,6 +20,7 @@ impl Disks {
         for index in roomy.chain(low).chain(self.from(spread)) {
             match self.check(index, environment) {
                 Ok(()) => return Ok(index),
+                Err(_) if refusal == Code::Overloaded => {}
                 Err(code) => refusal = code,
             }
         }

@@ -11,7 +11,10 @@ use rustix::io::Errno;
 pub(crate) fn code_of(error: &io::Error) -> Code {
     match error.kind() {
         ErrorKind::StorageFull | ErrorKind::QuotaExceeded => Code::DiskFull,
-        ErrorKind::OutOfMemory | ErrorKind::ResourceBusy => Code::Overloaded,
+        // The last one: there is no thread for the call.
+        ErrorKind::OutOfMemory | ErrorKind::ResourceBusy | ErrorKind::WouldBlock => {
+            Code::Overloaded
+        }
         _ if has_no_descriptor(error) && !planted::is(Bug::NoDescriptorTakenForBadDisk) => {
             Code::Overloaded
         }
@@ -20,7 +23,7 @@ pub(crate) fn code_of(error: &io::Error) -> Code {
 }
 
 /// True for too many open files: this process is at its limit, the disk is fine.
-fn has_no_descriptor(error: &io::Error) -> bool {
+pub(super) fn has_no_descriptor(error: &io::Error) -> bool {
     let errno = Errno::from_io_error(error);
     matches!(errno, Some(Errno::MFILE | Errno::NFILE))
 }
