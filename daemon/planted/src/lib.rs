@@ -6,7 +6,7 @@
 //! is compiled. With it the answer belongs to the calling thread, so that the bug of one test does
 //! not affect another.
 
-/// The bugs inside the daemon. (`daemon/sim` has more, around its handlers and its disk.)
+/// The bugs inside the daemon. (`daemon/sim/src/fleet` has more: mistakes of its clients.)
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bug {
     /// A dropped segment is still shown.
@@ -71,6 +71,43 @@ pub enum Bug {
     FinalizedWithoutMemory,
     /// A disk that cannot be looked at counts as one with a finalized partition.
     UnknownTakenForFinalized,
+    /// Whatever incarnation a request names, it is taken for ours.
+    IncarnationIgnored,
+    /// A commit that comes again finds nothing to compare, and is refused.
+    CommittedOnce,
+    /// The first attempt of a map that commits is the only one.
+    OtherAttemptRefused,
+    /// The layout of an unknown shuffle has nothing for each partition.
+    UnknownShuffleReadAsEmpty,
+    /// The layout of a partition that nothing was pushed for is empty.
+    UnknownPartitionReadAsEmpty,
+    /// The checksum of a segment is not compared.
+    ChecksumUnchecked,
+    /// A request for an older generation is taken for one for the current one.
+    StaleGenerationTaken,
+    /// All segments of a batch get the code of the first.
+    OneCodeForAll,
+    /// The bytes that a failed write left at the end of a file are forgotten, and the next write
+    /// comes behind them.
+    TornEndForgotten,
+    /// A write that took only some of the bytes counts as complete.
+    ShortWriteTakenForWhole,
+    /// A directory of our name is removed without a look at its marker.
+    MarkerUnchecked,
+    /// The files of a killed daemon are not removed.
+    LeftoversKept,
+    /// Leases never expire.
+    LeaseIgnored,
+    /// A chunk is read from one byte too far in a file.
+    ChunkOffByOne,
+    /// All connections have the same streams.
+    StreamsShared,
+    /// The data files of a removed shuffle stay.
+    RemovedFilesKept,
+    /// A file that was opened for a chunk is never closed.
+    FilesLeftOpen,
+    /// Every daemon has the same incarnation.
+    IncarnationReused,
     /// The layout of a shuffle that is removed meanwhile is empty.
     RemovalReadAsEmpty,
     /// A push opens a partition of a shuffle that was removed meanwhile.
@@ -97,22 +134,37 @@ pub enum Bug {
 
 #[cfg(feature = "on")]
 mod switch {
-    use std::cell::Cell;
+    use std::any::Any;
+    use std::cell::{Cell, RefCell};
 
     use super::Bug;
 
     thread_local! {
         static PLANTED: Cell<Option<Bug>> = const { Cell::new(None) };
+        static SHARED: RefCell<Option<Box<dyn Any>>> = const { RefCell::new(None) };
     }
 
     /// Plants a bug for this thread, or takes it out.
     pub fn plant(bug: Option<Bug>) {
         PLANTED.set(bug);
+        SHARED.take();
     }
 
     /// Returns true if this thread has the bug.
     pub fn is(bug: Bug) -> bool {
         PLANTED.get() == Some(bug)
+    }
+
+    /// Returns the one value of this thread, if it has the bug that owners share what each should
+    /// have for itself.
+    pub fn shared<T: Clone + Default + 'static>(bug: Bug) -> Option<T> {
+        if !is(bug) {
+            return None;
+        }
+        SHARED.with_borrow_mut(|shared| {
+            let shared = shared.get_or_insert_with(|| Box::new(T::default()));
+            shared.downcast_ref().cloned()
+        })
     }
 }
 
@@ -122,8 +174,13 @@ mod switch {
     pub const fn is(_: super::Bug) -> bool {
         false
     }
+
+    /// No bug is planted: each owner has its own value.
+    pub const fn shared<T>(_: super::Bug) -> Option<T> {
+        None
+    }
 }
 
-pub use switch::is;
 #[cfg(feature = "on")]
 pub use switch::plant;
+pub use switch::{is, shared};

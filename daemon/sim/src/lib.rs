@@ -9,7 +9,6 @@
 //! network   request  -> world     the real handlers and store, on `disk`
 //! world     answer   -> model     what it must have been
 //! run       draws what happens next, and notes all of it in its trace
-//! planted   bugs around the handlers, the disk and the store, to show that they are found
 //! fleet     several daemons, and the rules by which clients use them
 //! ```
 
@@ -20,6 +19,5 @@ pub mod dice;
 pub mod fleet;
 pub mod model;
 pub mod network;
-pub mod planted;
 pub mod run;
 pub mod world;

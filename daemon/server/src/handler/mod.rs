@@ -25,6 +25,7 @@ use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 use lodestone_model::{Code, Refusal};
+use lodestone_planted::{self as planted, Bug};
 use lodestone_store::Wait;
 use lodestone_wire::extension as ext;
 use lodestone_wire::extension::push::PushBatch;
@@ -77,7 +78,7 @@ impl Call {
     pub fn new(service: &Arc<Service>, connection: u64) -> Self {
         Self {
             service: Arc::clone(service),
-            streams: SharedStreams::default(),
+            streams: planted::shared(Bug::StreamsShared).unwrap_or_default(),
             connection,
             list_share: service.lists.connection_share(PART_OF_CONNECTION),
             reserved: Arc::default(),

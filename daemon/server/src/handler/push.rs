@@ -2,6 +2,7 @@
 //! Push: batches of the plugin, single blocks of Spark.
 
 use lodestone_model::{AppId, Code, Refusal};
+use lodestone_planted::{self as planted, Bug};
 use lodestone_store::Batch;
 use lodestone_wire::Message;
 use lodestone_wire::extension::commit::CommitMap;
@@ -139,7 +140,12 @@ fn take(call: &Call, batch: &PushBatch, body: &[u8]) -> Result<Vec<Code>, Refusa
     call.service.store.push_batch_if(call.wait, key, &of_store)
 }
 
-fn reply(call: &Call, body: &[u8], codes: Vec<Code>, is_committed: bool) -> PushBatchReply {
+fn reply(call: &Call, body: &[u8], mut codes: Vec<Code>, is_committed: bool) -> PushBatchReply {
+    if planted::is(Bug::OneCodeForAll)
+        && let Some(&first) = codes.first()
+    {
+        codes.fill(first);
+    }
     count_upload(call, body);
     codes.iter().for_each(|&code| count_segment(call, code));
     PushBatchReply {

@@ -150,7 +150,7 @@ impl Machine {
     pub(super) fn start(setup: MachineSetup) -> Result<Arc<Self>, String> {
         let dirs: Vec<PathBuf> = (0..DISKS).map(|n| format!("/disk{n}").into()).collect();
         let environment = Environment {
-            fs: Arc::new(Disk::new(&dirs, None)),
+            fs: Arc::new(Disk::new(&dirs)),
             clock: Arc::new(RuntimeClock(clock::now())),
             random: Arc::new(SeededRandom::new(setup.seed)),
             threads: Arc::new(NoThreads),

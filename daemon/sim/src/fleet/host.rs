@@ -61,7 +61,6 @@ impl Host {
             seed,
             disks: 1,
             memory_bytes: MEMORY_BYTES,
-            bug: None,
         };
         let mut host = Self {
             world: World::new(&machine),

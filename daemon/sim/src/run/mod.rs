@@ -13,7 +13,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
 use bytes::Bytes;
-use lodestone_planted::plant;
+use lodestone_planted::{Bug, plant};
 use lodestone_server::handler::{Answer, Upload};
 use lodestone_wire::Message;
 use lodestone_wire::extension::commit::{AbortMap, CommitMap};
@@ -27,7 +27,6 @@ use crate::client::{Clients, EXECUTOR_DIRS, PUSHING_APP, PUSHING_DIRS, ask_for_p
 use crate::dice::Dice;
 use crate::model::{Judged, Model, refusal};
 use crate::network::{Envelope, Network, Packet, Weather};
-use crate::planted::Bug;
 use crate::world::disk::Written;
 use crate::world::{Machine, World};
 
@@ -110,10 +109,7 @@ struct Run {
 /// Runs a seed.
 pub fn run(setup: SimSetup) -> Report {
     let mut run = Run::new(setup);
-    plant(match setup.bug {
-        Some(Bug::Store(bug)) => Some(bug),
-        _ => None,
-    });
+    plant(setup.bug);
     let judged = catch_unwind(AssertUnwindSafe(|| run.live()));
     plant(None);
     let breach = match judged {
@@ -144,7 +140,6 @@ impl Run {
             seed: dice.bits(),
             disks: 1 + dice.below(2),
             memory_bytes: dice.pick(&MEMORY_BYTES).unwrap_or(8 << 20),
-            bug: setup.bug,
         };
         let climate = Climate {
             kills: dice.chance(50),

@@ -24,7 +24,6 @@ use lodestone_wire::frame::MergedBlockMetaRequest;
 
 use crate::client::full_layout;
 use crate::model::refusal;
-use crate::planted::Bug;
 use disk::Disk;
 use handlers::Handlers;
 
@@ -49,8 +48,6 @@ pub struct Machine {
     pub disks: usize,
     /// Memory of the store.
     pub memory_bytes: u64,
-    /// The bug in the daemon.
-    pub bug: Option<Bug>,
 }
 
 /// A machine on which daemons run, one after another.
@@ -64,7 +61,6 @@ pub struct World {
     pub dirs: Vec<PathBuf>,
     random: Arc<SeededRandom>,
     memory_bytes: u64,
-    bug: Option<Bug>,
     daemon: Option<Daemon>,
     start_was_killed: bool,
 }
@@ -111,12 +107,11 @@ impl World {
             .map(|number| PathBuf::from(format!("/disk{number}")))
             .collect();
         Self {
-            disk: Disk::new(&dirs, machine.bug),
+            disk: Disk::new(&dirs),
             clock: Arc::default(),
             dirs,
             random: Arc::new(SeededRandom::new(machine.seed)),
             memory_bytes: machine.memory_bytes,
-            bug: machine.bug,
             daemon: None,
             start_was_killed: false,
         }
@@ -129,9 +124,6 @@ impl World {
 
     /// Starts the daemon, if it can start; returns its incarnation.
     pub fn start(&mut self) -> Option<i64> {
-        if self.bug == Some(Bug::IncarnationReused) {
-            self.random = Arc::new(SeededRandom::new(0));
-        }
         let environment = Environment {
             fs: Arc::new(self.disk.clone()),
             clock: self.clock.clone(),
@@ -168,7 +160,7 @@ impl World {
         self.daemon = Some(Daemon {
             service,
             connections: BTreeMap::new(),
-            handlers: Handlers::new(self.bug, self.disk.clone()),
+            handlers: Handlers::new(self.disk.clone()),
             calls: 0,
         });
         Some(incarnation)
@@ -218,14 +210,11 @@ impl World {
         work: impl FnOnce(&mut Handlers, &Call) -> T,
     ) -> Option<T> {
         let daemon = self.daemon.as_mut()?;
-        let table = match self.bug {
-            Some(Bug::StreamsShared) => 0,
-            _ => connection,
-        };
-        let service = &daemon.service;
+        let call = Call::new(&daemon.service, connection);
+        let streams = daemon.connections.entry(connection);
         let call = Call {
-            streams: daemon.connections.entry(table).or_default().clone(),
-            ..Call::new(service, connection)
+            streams: streams.or_insert_with(|| call.streams.clone()).clone(),
+            ..call
         };
         let outcome = work(&mut daemon.handlers, &call);
         end_removals(&daemon.service.store);
@@ -308,8 +297,8 @@ impl World {
         meta: &Bytes,
         body: &Bytes,
     ) -> Option<Result<Upload, Answer>> {
-        self.on(connection, |handlers, call| {
-            handlers.admit_upload(call, meta, body)
+        self.on(connection, |_, call| {
+            handler::admit_upload(call, meta, body.len() as u64)
         })
     }
 
@@ -340,7 +329,6 @@ impl World {
 
     /// Reads the bytes of an open chunk, as the writer of a connection does.
     pub fn read(&self, data: &ChunkData) -> io::Result<Vec<u8>> {
-        let handlers = self.daemon.as_ref().map(|daemon| &daemon.handlers);
         let mut bytes = Vec::new();
         for part in &data.parts {
             match part {
@@ -350,7 +338,7 @@ impl World {
                     offset,
                     length,
                 } => {
-                    let mut at = handlers.map_or(*offset, |handlers| handlers.offset(*offset));
+                    let mut at = *offset;
                     let end = at + length;
                     while at < end {
                         let mut buffer = vec![0; READ_BYTES.min((end - at) as usize)];
@@ -381,15 +369,12 @@ impl World {
 
     /// The daemon's regular work: ends applications without a lease.
     pub fn expire_leases(&self) -> Option<Vec<AppId>> {
-        self.store().map(|store| match self.bug {
-            Some(Bug::LeaseIgnored) => Vec::new(),
-            _ => {
-                let mut ended = store.expire_leases(store.now_ms());
-                ended.extend(store.forget_gone());
-                end_removals(store);
-                store.look_after_all();
-                ended
-            }
+        self.store().map(|store| {
+            let mut ended = store.expire_leases(store.now_ms());
+            ended.extend(store.forget_gone());
+            end_removals(store);
+            store.look_after_all();
+            ended
         })
     }
 

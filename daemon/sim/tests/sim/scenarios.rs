@@ -46,7 +46,6 @@ impl Scene {
             seed: 5,
             disks: 1,
             memory_bytes: LITTLE_MEMORY,
-            bug: None,
         };
         let mut scene = Self {
             world: World::new(&machine),

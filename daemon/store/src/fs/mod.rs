@@ -15,6 +15,8 @@ use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use lodestone_planted::{self as planted, Bug};
+
 pub use mounts::Mounts;
 pub use os::OsFs;
 
@@ -214,6 +216,7 @@ pub(crate) fn write_in_pieces(
         let next = rest.get(..piece(rest)).unwrap_or(rest);
         match file.write_at(next, offset) {
             Ok(0) => return Err(ErrorKind::WriteZero.into()),
+            Ok(_) if planted::is(Bug::ShortWriteTakenForWhole) => return Ok(()),
             Ok(count) => {
                 offset += count as u64;
                 IoSlice::advance_slices(&mut rest, count);

@@ -34,6 +34,9 @@ impl Store {
                 _ => Err(mismatch(&generation, id, pushed, Ledger::default())),
             };
         };
+        if planted::is(Bug::OtherAttemptRefused) && attempts.shows_other(id) {
+            return Err(mismatch(&generation, id, pushed, Ledger::default()));
+        }
         let caller = Wait::Question.into();
         let outcome = attempts.change_for(&caller, &generation.account, &attempt, |attempt| {
             let held = attempt.ledger();

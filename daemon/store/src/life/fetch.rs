@@ -368,13 +368,16 @@ fn open_parts(
                     None => {
                         let path = generation.home.path(resources, range.file, reduce);
                         let file = path.open(resources, Open::Read)?;
+                        if planted::is(Bug::FilesLeftOpen) {
+                            let _ = Arc::into_raw(Arc::clone(&file));
+                        }
                         open.push((range.file, Arc::clone(&file)));
                         file
                     }
                 };
                 Part::File {
                     file,
-                    offset: range.offset,
+                    offset: range.offset + u64::from(planted::is(Bug::ChunkOffByOne)),
                     length: range.length,
                 }
             }

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use lodestone_model::{AppAttempt, AppId, Refusal, ShuffleId};
+use lodestone_planted::{self as planted, Bug};
 
 use crate::resource::{locked, reading};
 use crate::state::application::{Application, ApplicationState, LONGEST_LEASE_MS};
@@ -41,7 +42,8 @@ impl Store {
                 let state = locked(&application.state);
                 (state.lease_until_ms, state.executors.has_dirs())
             };
-            if lease.is_some_and(|until_ms| until_ms > by_ms) {
+            let is_live = lease.is_some_and(|until_ms| until_ms > by_ms);
+            if is_live || planted::is(Bug::LeaseIgnored) {
                 return false;
             }
             // Looked at again under the lock: a renewal may have come meanwhile.

@@ -165,7 +165,8 @@ impl Store {
         partition: &Partition,
         segment: &BatchSegment<'_>,
     ) -> Code {
-        if crc32c::crc32c(segment.bytes) != segment.laid.crc32c.0 {
+        let is_sound = crc32c::crc32c(segment.bytes) == segment.laid.crc32c.0;
+        if !is_sound && !planted::is(Bug::ChecksumUnchecked) {
             return Code::ChecksumMismatch;
         }
         partition.append(&self.resources, caller, &segment.laid, segment.bytes)

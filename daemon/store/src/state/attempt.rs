@@ -87,6 +87,9 @@ impl Attempt {
     /// Commits the attempt, whose ledger the client sends.
     pub(crate) fn commit(&mut self, pushed: Ledger) -> Result<(), Code> {
         match self.state {
+            State::Committed if planted::is(Bug::CommittedOnce) => {
+                return Err(Code::LedgerMismatch);
+            }
             State::Open | State::Committed => {}
             State::Aborted => return Err(Code::Aborted),
             State::Ended => return Err(Code::UnknownShuffle),

@@ -166,6 +166,12 @@ impl Attempts {
         writing(&self.committed).remove(&id);
     }
 
+    /// Returns true if another attempt of this map is shown.
+    pub(crate) fn shows_other(&self, (map, map_id): AttemptId) -> bool {
+        let is_other = |(shown, other): &AttemptId| *shown == map && *other != map_id;
+        self.shown().iter().any(is_other)
+    }
+
     pub(crate) fn shown(&self) -> RwLockReadGuard<'_, HashSet<AttemptId>> {
         reading(&self.committed)
     }

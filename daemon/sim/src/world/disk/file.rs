@@ -6,27 +6,24 @@ use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use lodestone_store::fs::{File, Open, Version};
+use lodestone_store::fs::{File, Version};
 
 use super::{Disk, Step, Written, dead, is_data, is_executors};
-use crate::planted::Bug;
 
 #[derive(Debug)]
 pub(super) struct SimFile {
     inner: Arc<dyn File>,
     disk: Disk,
     path: PathBuf,
-    how: Open,
     is_data: bool,
 }
 
 impl SimFile {
-    pub(super) fn new(disk: &Disk, inner: Arc<dyn File>, (path, how): (&Path, Open)) -> Self {
+    pub(super) fn new(disk: &Disk, inner: Arc<dyn File>, path: &Path) -> Self {
         let file = Self {
             inner,
             disk: disk.clone(),
             path: path.into(),
-            how,
             is_data: is_data(path) && !is_executors(path),
         };
         *disk.state().open.at(path) += 1;
@@ -53,19 +50,12 @@ impl SimFile {
 
 impl Drop for SimFile {
     fn drop(&mut self) {
-        if self.how != Open::Read || !self.disk.has(Bug::FilesLeftOpen) {
-            *self.disk.state().open.at(&self.path) -= 1;
-        }
+        *self.disk.state().open.at(&self.path) -= 1;
     }
 }
 
 impl File for SimFile {
     fn write_at(&self, parts: &[IoSlice<'_>], offset: u64) -> io::Result<usize> {
-        let behind_all = self.is_data && self.disk.has(Bug::TornTailForgotten);
-        let offset = match behind_all {
-            true => self.inner.size()?,
-            false => offset,
-        };
         match self.disk.step() {
             Step::Go => {
                 let written = self.inner.write_at(parts, offset);
@@ -76,11 +66,7 @@ impl File for SimFile {
                     let bytes = parts.iter().flat_map(|part| part.iter().copied());
                     self.record_write(offset, bytes.take(count).collect());
                 }
-                let all = parts.iter().map(|part| part.len()).sum();
-                match self.disk.has(Bug::ShortWriteTakenForWhole) {
-                    true => written.map(|_| all),
-                    false => written,
-                }
+                written
             }
             Step::Last(done) => {
                 let bytes: Vec<u8> = parts.iter().flat_map(|part| part.iter().copied()).collect();
@@ -100,9 +86,6 @@ impl File for SimFile {
     }
 
     fn set_size(&self, bytes: u64) -> io::Result<()> {
-        if self.is_data && self.disk.has(Bug::TornTailForgotten) {
-            return Ok(());
-        }
         self.disk.change(&self.path, || self.inner.set_size(bytes))
     }
 

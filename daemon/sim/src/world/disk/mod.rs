@@ -16,7 +16,6 @@ use lodestone_store::fs::{
 };
 
 use crate::client::EXECUTOR_DISKS;
-use crate::planted::Bug;
 use dir::SimDir;
 pub use faults::Failures;
 use faults::Faults;
@@ -38,7 +37,6 @@ pub struct Disk {
     /// still.
     pub fake: FakeFs,
     state: Arc<Mutex<State>>,
-    bug: Option<Bug>,
 }
 
 #[derive(Debug, Default)]
@@ -94,11 +92,10 @@ fn dead() -> io::Error {
 
 impl Disk {
     /// Disks with these directories.
-    pub fn new(dirs: &[PathBuf], bug: Option<Bug>) -> Self {
+    pub fn new(dirs: &[PathBuf]) -> Self {
         Self {
             fake: FakeFs::with_dirs(dirs),
             state: Arc::default(),
-            bug,
         }
     }
 
@@ -245,10 +242,6 @@ impl Disk {
         state.failures.descriptors += u64::from(taken.is_err());
         taken
     }
-
-    fn has(&self, bug: Bug) -> bool {
-        self.bug == Some(bug)
-    }
 }
 
 fn is_data(path: &Path) -> bool {
@@ -260,19 +253,10 @@ fn is_executors(path: &Path) -> bool {
     EXECUTOR_DISKS.iter().any(|disk| path.starts_with(disk))
 }
 
-fn is_named(path: &Path, name: &str) -> bool {
-    path.file_name().is_some_and(|found| found == name)
-}
-
 impl Fs for Disk {
     fn open(&self, path: &Path, how: Open) -> io::Result<Arc<dyn File>> {
         self.take_descriptor()?;
         let found = match how {
-            Open::Read if is_named(path, "LODESTONE") && self.has(Bug::MarkerUnchecked) => {
-                let marker = FakeFs::with_dirs(["/"]);
-                marker.add_file(Path::new("/marker"), b"lodestone store 1\n");
-                marker.open(Path::new("/marker"), how)
-            }
             Open::Read => self
                 .check_read(path)
                 .and_then(|()| self.fake.open(path, how)),
@@ -284,7 +268,7 @@ impl Fs for Disk {
                 .inspect_err(|error| self.count(path, error)),
             Open::Create => self.change(path, || self.fake.open(path, how)),
         };
-        Ok(Arc::new(SimFile::new(self, found?, (path, how))))
+        Ok(Arc::new(SimFile::new(self, found?, path)))
     }
 
     fn open_dir(&self, path: &Path) -> io::Result<Arc<dyn Dir>> {
@@ -301,9 +285,6 @@ impl Fs for Disk {
     }
 
     fn remove_file(&self, path: &Path) -> io::Result<()> {
-        if is_data(path) && self.has(Bug::RemovedFilesKept) {
-            return Ok(());
-        }
         self.change(path, || self.fake.remove_file(path))
     }
 
@@ -313,10 +294,7 @@ impl Fs for Disk {
 
     fn list(&self, path: &Path) -> io::Result<Vec<Entry>> {
         self.take_descriptor()?;
-        match self.has(Bug::LeftoversKept) {
-            true => Ok(Vec::new()),
-            false => self.fake.list(path),
-        }
+        self.fake.list(path)
     }
 
     fn kind(&self, path: &Path) -> io::Result<Kind> {
