@@ -130,6 +130,14 @@ pub enum Bug {
     NoWayMade,
     /// Calls that use memory only wait for disks.
     ControlsWaitForDisks,
+    /// Leases are not longer by the time in which the daemon stood still.
+    GapNotAdded,
+    /// The gap between two looks at leases counts from the first look.
+    GapFromFirstLook,
+    /// A look ends leases that run out before the next one.
+    LeaseEndsEarly,
+    /// An application is not forgotten when the directories of its executors vanish.
+    GoneExecutorsKept,
 }
 
 #[cfg(feature = "on")]

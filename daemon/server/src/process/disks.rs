@@ -10,11 +10,13 @@ use std::sync::mpsc::{self, RecvTimeoutError, SyncSender};
 use std::thread;
 use std::time::Duration;
 
+use lodestone_planted::{self as planted, Bug};
+
 use super::leases::forgotten;
 use crate::service::Service;
 
 /// How often a disk is looked at. A disk that failed is probed after five seconds.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
+pub const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// The looks go on until this is dropped, which does not wait for one that is under way.
 #[derive(Debug)]
@@ -65,18 +67,25 @@ fn watch_others(service: &Arc<Service>, known: usize) -> io::Result<SyncSender<(
 fn look_after(service: &Arc<Service>, place: usize) -> io::Result<SyncSender<()>> {
     let (stop, stopped) = mpsc::sync_channel(0);
     let service = Arc::clone(service);
-    let look = move || {
+    let looks = move || {
         while stopped.recv_timeout(LOOK_EVERY) == Err(RecvTimeoutError::Timeout) {
-            service.store.look_after(place);
-            if place >= usize::from(service.store.disk_count()) {
-                forgotten(&service, service.store.forget_gone_at(place));
-            }
+            look(&service, place);
         }
     };
     thread::Builder::new()
         .name(format!("disk-{place}"))
-        .spawn(look)?;
+        .spawn(looks)?;
     Ok(stop)
+}
+
+/// Looks at a place. Blocks as long as its disk hangs.
+pub fn look(service: &Service, place: usize) {
+    let store = &service.store;
+    store.look_after(place);
+    let is_of_executors = place >= usize::from(store.disk_count());
+    if is_of_executors && !planted::is(Bug::GoneExecutorsKept) {
+        forgotten(service, store.forget_gone_at(place));
+    }
 }
 
 /// Closes map outputs that stay open. A thread of its own: the space of removed files must not stay

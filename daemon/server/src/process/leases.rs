@@ -8,13 +8,14 @@ use std::thread;
 use std::time::Duration;
 
 use lodestone_model::AppId;
+use lodestone_planted::{self as planted, Bug};
 use tokio::task::JoinHandle;
 use tokio::time::{MissedTickBehavior, interval};
 
 use crate::service::Service;
 
 /// How often leases and free memory are checked. The shortest lease has 10 s.
-const LOOK_EVERY: Duration = Duration::from_secs(2);
+pub const LOOK_EVERY: Duration = Duration::from_secs(2);
 
 /// The daemon stood still if it did not look for this long: its process was frozen, or got no
 /// memory or no processor. The renewals of this time wait in its sockets.
@@ -30,16 +31,15 @@ impl LeaseWatch {
     /// the store's calls with them.
     pub(crate) fn start(service: Arc<Service>) -> io::Result<Self> {
         let (tick, ticks) = mpsc::sync_channel(1);
-        let mut looked_ms = service.store.now_ms();
-        let looks = move || {
+        let mut looks = Looks::new(service);
+        let work = move || {
             while ticks.recv().is_ok() {
-                looked_ms = look(&service, looked_ms);
-                service.looks.send_modify(|looks| *looks += 1);
+                looks.look();
             }
         };
         thread::Builder::new()
             .name("leases".to_owned())
-            .spawn(looks)?;
+            .spawn(work)?;
         Ok(Self(tokio::spawn(send_ticks(tick))))
     }
 }
@@ -64,23 +64,49 @@ async fn send_ticks(tick: SyncSender<()>) {
     }
 }
 
-/// Returns the time of this look. It is the time of its start, and leases run out by it: the daemon
-/// may stand still in the middle.
-fn look(service: &Service, looked_ms: u64) -> u64 {
-    let store = &service.store;
-    let now_ms = store.now_ms();
-    let gap_ms = now_ms - looked_ms;
-    if gap_ms >= STOOD_STILL_MS {
-        tracing::warn!(
-            gap_ms,
-            "the daemon stood still: all leases are longer by this time"
-        );
-        store.prolong_leases(gap_ms);
+/// Looks, one after another.
+#[derive(Debug)]
+pub struct Looks {
+    service: Arc<Service>,
+    /// When the last one began.
+    looked_ms: u64,
+}
+
+impl Looks {
+    /// No look so far.
+    pub fn new(service: Arc<Service>) -> Self {
+        let looked_ms = service.store.now_ms();
+        Self { service, looked_ms }
     }
-    store.give_back_idle_memory();
-    store.finish_removals();
-    forgotten(service, store.expire_leases(now_ms));
-    now_ms
+
+    /// Prolongs leases if the daemon stood still, and ends those that have run out. Asks no disk.
+    pub fn look(&mut self) {
+        let store = &self.service.store;
+        // Leases run out by the time at which the look begins: the daemon may stand still in the
+        // middle.
+        let now_ms = store.now_ms();
+        let gap_ms = now_ms - self.looked_ms;
+        if gap_ms >= STOOD_STILL_MS {
+            tracing::warn!(
+                gap_ms,
+                "the daemon stood still: all leases are longer by this time"
+            );
+            if !planted::is(Bug::GapNotAdded) {
+                store.prolong_leases(gap_ms);
+            }
+        }
+        if !planted::is(Bug::GapFromFirstLook) {
+            self.looked_ms = now_ms;
+        }
+        store.give_back_idle_memory();
+        store.finish_removals();
+        let by_ms = match planted::is(Bug::LeaseEndsEarly) {
+            true => now_ms + LOOK_EVERY.as_millis() as u64,
+            false => now_ms,
+        };
+        forgotten(&self.service, store.expire_leases(by_ms));
+        self.service.looks.send_modify(|looks| *looks += 1);
+    }
 }
 
 /// Counts applications that are forgotten, and writes them down.

@@ -28,7 +28,7 @@ use crate::dice::Dice;
 const QUESTION: Duration = Duration::from_secs(15);
 
 /// The longest time for pushes and chunks, which wait for memory and threads.
-const DATA: Duration = Duration::from_secs(15);
+pub(super) const DATA: Duration = Duration::from_secs(15);
 
 /// Attempts at a request that the daemon refuses because it has no room.
 const REFUSALS: usize = 2_000;
@@ -78,7 +78,7 @@ pub(super) async fn work(mut session: Session, rounds: usize) -> Work {
     Ok(())
 }
 
-fn key(session: &Session, round: usize, incarnation: i64) -> Work<ShuffleAddress> {
+pub(super) fn key(session: &Session, round: usize, incarnation: i64) -> Work<ShuffleAddress> {
     let app = AppId::new(&session.name).map_err(|error| error.to_string())?;
     Ok(ShuffleAddress {
         shuffle: ShuffleKey {
@@ -91,7 +91,7 @@ fn key(session: &Session, round: usize, incarnation: i64) -> Work<ShuffleAddress
     })
 }
 
-async fn register(
+pub(super) async fn register(
     session: &mut Session,
     key: &ShuffleAddress,
     mode: Mode,

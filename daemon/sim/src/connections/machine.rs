@@ -23,7 +23,7 @@ use super::wire;
 use crate::dice::Dice;
 use crate::world::disk::Disk;
 
-/// How often the daemon's own threads look after their work.
+/// How often a wait looks whether it is over.
 const TICK: Duration = Duration::from_millis(100);
 
 /// The longest time that a call takes without a disk that hangs.
@@ -106,6 +106,8 @@ impl Delays for SlowThreads {
 #[derive(Debug)]
 pub(super) struct Machine {
     pub(super) service: Arc<Service>,
+    /// Its disks, and those of executors.
+    pub(super) disk: Disk,
     table: Arc<ConnectionTable>,
     connections: usize,
     stop: watch::Sender<bool>,
@@ -149,8 +151,9 @@ impl Machine {
     /// Starts a daemon on disks that nobody used before.
     pub(super) fn start(setup: MachineSetup) -> Result<Arc<Self>, String> {
         let dirs: Vec<PathBuf> = (0..DISKS).map(|n| format!("/disk{n}").into()).collect();
+        let disk = Disk::new(&dirs);
         let environment = Environment {
-            fs: Arc::new(Disk::new(&dirs)),
+            fs: Arc::new(disk.clone()),
             clock: Arc::new(RuntimeClock(clock::now())),
             random: Arc::new(SeededRandom::new(setup.seed)),
             threads: Arc::new(NoThreads),
@@ -182,6 +185,7 @@ impl Machine {
         }));
         Ok(Arc::new(Self {
             service: Service::with_threads(store, split, threads),
+            disk,
             table: ConnectionTable::new(setup.connections, true),
             connections: setup.connections,
             stop: watch::Sender::new(false),
@@ -235,20 +239,9 @@ impl Machine {
         reasons
     }
 
-    /// The work of the daemon's own threads, without end.
-    pub(super) async fn threads(self: Arc<Self>) {
-        let store = &self.service.store;
-        loop {
-            sleep(TICK).await;
-            let hanging = *self.hanging.borrow();
-            if hanging.is_none() {
-                store.finish_removals();
-                store.empty_trash();
-            }
-            for place in (0..=store.disk_count()).filter(|at| hanging != Some(usize::from(*at))) {
-                store.write_out_as_called(place);
-            }
-        }
+    /// Returns true if the disk at this place hangs. Those of executors have the last number here.
+    pub(super) fn hangs(&self, place: usize) -> bool {
+        *self.hanging.borrow() == Some(place.min(DISKS))
     }
 
     /// A disk hangs for a while.
@@ -271,11 +264,16 @@ impl Machine {
         tokio::time::advance(time).await;
     }
 
+    /// The part of the time since a moment in which the daemon stood still.
+    pub(super) fn stood_still_since(&self, begin: Instant) -> Duration {
+        within(begin, &locked(&self.standstills))
+    }
+
     /// The time since a moment, without the time when the daemon stood still.
     pub(super) fn time_since(&self, begin: Instant) -> Duration {
         begin
             .elapsed()
-            .saturating_sub(within(begin, &locked(&self.standstills)))
+            .saturating_sub(self.stood_still_since(begin))
     }
 
     /// The time since a moment, also without the time when a disk hung.
@@ -328,11 +326,12 @@ impl Machine {
     /// Bytes that are held, and places.
     pub(super) fn held(&self) -> [(&'static str, u64); 5] {
         let service = &self.service;
+        let store = &service.store;
         [
             ("uploads", service.uploads.used_bytes()),
             ("layouts", service.layouts.used_bytes()),
             ("lists", service.lists.used_bytes()),
-            ("store", service.store.load().memory_used),
+            ("store", store.load().memory_used - store.memory_of_names()),
             ("places", self.table.taken() as u64),
         ]
     }

@@ -7,7 +7,9 @@
 //! ```text
 //! wire      two pipes in place of a socket
 //! client    frames over them
-//! machine   the daemon, its threads, and disks that hang
+//! machine   the daemon, the threads of its calls, and disks that hang
+//! looks     its own threads: looks at leases and disks
+//! lease     a driver that lives, one that is silent, and executors that vanish
 //! session   a client that keeps the rules: every answer must be in time
 //! honest    what such clients do: every answer must be right
 //! unfair    clients that harm others if they can
@@ -15,6 +17,8 @@
 
 mod client;
 mod honest;
+mod lease;
+mod looks;
 mod machine;
 mod session;
 mod unfair;
@@ -128,7 +132,9 @@ fn unfair_kinds(dice: &mut Dice) -> Vec<Kind> {
 
 async fn all(machine: &Arc<Machine>, unfair_kinds: &[Kind], dice: &mut Dice) -> Judged {
     let mut threads = JoinSet::new();
-    threads.spawn(Arc::clone(machine).threads());
+    threads.spawn(looks::write_out(Arc::clone(machine)));
+    threads.spawn(looks::look_at_disks(Arc::clone(machine)));
+    threads.spawn(looks::look_at_leases(Arc::clone(machine)));
     let mut unfair = JoinSet::new();
     for &kind in unfair_kinds {
         unfair.spawn(unfair::harm(Arc::clone(machine), kind, dice.bits()));
@@ -139,8 +145,18 @@ async fn all(machine: &Arc<Machine>, unfair_kinds: &[Kind], dice: &mut Dice) -> 
     honest.spawn(async move { judged(honest::drive(driver, rounds).await) });
     for number in 0..1 + dice.below(HONEST) {
         let session = Session::new(machine, format!("honest-{number}"), dice.bits());
+        let driver = Session::new(machine, format!("honest-{number}"), dice.bits());
         let rounds = 1 + dice.below(4);
-        honest.spawn(async move { judged(honest::work(session, rounds).await) });
+        let work = honest::work(session, rounds);
+        honest.spawn(async move { judged(lease::kept(driver, work).await) });
+    }
+    if dice.chance(40) {
+        let driver = Session::new(machine, lease::SILENT.to_owned(), dice.bits());
+        honest.spawn(async move { judged(lease::fall_silent(driver).await) });
+    }
+    if dice.chance(30) {
+        let executor = Session::new(machine, lease::EXECUTORS.to_owned(), dice.bits());
+        honest.spawn(async move { judged(lease::vanish(executor).await) });
     }
     let mut mishaps = JoinSet::new();
     mishaps.spawn(mishap(Arc::clone(machine), dice.bits()));
@@ -169,7 +185,8 @@ async fn come_to_rest(machine: &Arc<Machine>, mut unfair: JoinSet<()>) -> Judged
     let closed = timeout(DRAIN_TIMEOUT + SPARE, machine.all_closed()).await;
     closed.map_err(|_| "connections stay open without a client".to_owned())?;
     let honest = (0..HONEST).map(|number| format!("honest-{number}"));
-    for name in honest.chain(["driver".to_owned(), unfair::APP.to_owned()]) {
+    let others = ["driver", unfair::APP, lease::SILENT, lease::EXECUTORS].map(str::to_owned);
+    for name in honest.chain(others) {
         machine.end_application(&name);
     }
     timeout(REST, machine.nothing_held())
@@ -184,7 +201,7 @@ async fn mishap(machine: Arc<Machine>, seed: u64) {
     let time = Duration::from_millis(1_000 + dice.below(100_000) as u64);
     match dice.below(10) {
         0..4 => machine.hang(dice.below(3), time).await,
-        4 => machine.stand_still(time).await,
+        4..6 => machine.stand_still(time).await,
         _ => {}
     }
 }

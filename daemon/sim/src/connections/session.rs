@@ -58,7 +58,7 @@ pub(super) type Work<T = ()> = Result<T, Stop>;
 
 /// An honest client, over one connection after another.
 pub(super) struct Session {
-    machine: Arc<Machine>,
+    pub(super) machine: Arc<Machine>,
     pub(super) name: String,
     pub(super) dice: Dice,
     open: Option<(u64, Client)>,
