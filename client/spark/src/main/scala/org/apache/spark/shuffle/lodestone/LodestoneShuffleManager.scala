@@ -52,7 +52,7 @@ private[spark] final class LodestoneShuffleManager(conf: SparkConf, isDriver: Bo
         if (DriverCoordinator.isWrittenHere(reason)) new LocalHandle(inner, numMaps) else inner
       case None =>
         val format =
-          if (driver.isRemote) BlockFormat.of(conf, dependency, inner) else BlockFormat.SparkStream
+          if (driver.isRemote) driver.formatOf(dependency, inner) else BlockFormat.SparkStream
         driver.registered(shuffleId, numMaps, numPartitions, format)
         new LodestoneHandle(inner, numMaps, driver.app, driver.isRemote, format)
     }

@@ -97,6 +97,14 @@ final class EncodedJobsSuite {
     assertEquals(0, failedReads.sum())
   }
 
+  @Test def `with the key off blocks have as many bytes as plain Spark's`(): Unit = {
+    start()
+    val expected = withSql()(rowsOf(everything))
+    val plain = bytesOf()(expected)
+    val ours = bytesOf(remote :+ "spark.lodestone.encodedRows" -> "false": _*)(expected)
+    assertTrue(ours > plain * 0.9 && ours < plain * 1.1, s"$ours bytes, and plain Spark $plain")
+  }
+
   @Test def `a task that reads hundreds of partitions keeps no memory of those before`(): Unit = {
     start()
     val partitions = 600

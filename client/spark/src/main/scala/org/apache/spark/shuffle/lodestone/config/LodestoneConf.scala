@@ -74,6 +74,7 @@ private[spark] final class LodestoneConf private (conf: SparkConf) {
   val mode: Mode = conf.get(ModeKey)
   val services: ServiceSource = conf.get(Services)
   val replicas: Int = conf.get(Replicas)
+  val encodedRows: Boolean = conf.get(EncodedRows)
   val pushMaxBlockSizeBytes: Long = conf.get(PushMaxBlockSize)
   val pushBatchSizeBytes: Long = conf.get(PushBatchSize)
   val pushMemoryBytes: Long = conf.get(PushMemory)
@@ -150,6 +151,13 @@ private[spark] object LodestoneConf extends Logged {
     .doc("Number of services that hold each segment of a remote shuffle. With 2, one of them may " +
       "be lost.")
     .typed("1", "1 or 2")(value => Some(value).filter(_.matches("[12]")).map(_.toInt))
+
+  val EncodedRows: ConfigEntry[Boolean] = key("encodedRows")
+    .doc("Whether rows of Spark SQL's exchanges are stored by column, in about half of the bytes. " +
+      "`false`: all blocks have Spark's format.")
+    .typed("true", "'true' or 'false'") { value =>
+      Some(lower(value)).filter(Set("true", "false")).map(_.toBoolean)
+    }
 
   val PushMaxBlockSize: ConfigEntry[Long] = key("push.maxBlockSize")
     .doc("Largest block that is pushed. Larger blocks stay in the map output: reading them is " +

@@ -11,6 +11,7 @@ import scala.concurrent.duration.{Duration, MILLISECONDS}
 import org.apache.spark.{MapOutputTrackerMaster, ShuffleDependency, SparkConf, SparkContext}
 import org.apache.spark.SparkEnv
 import org.apache.spark.scheduler.LiveListenerBus
+import org.apache.spark.shuffle.BaseShuffleHandle
 import org.apache.spark.shuffle.lodestone.config.{LodestoneConf, Logged, Mode, ServiceSource}
 import org.apache.spark.shuffle.lodestone.driver.counts.MapCounts
 import org.apache.spark.shuffle.lodestone.driver.events.EventLoop
@@ -122,6 +123,12 @@ private[spark] final class DriverCoordinator private (
         choice.obstacle(dependency.rdd.getNumPartitions, dependency.partitioner.numPartitions)
       }
     }
+
+  /** Chooses the format of the blocks of a shuffle that Lodestone writes and reads. */
+  def formatOf(
+      dependency: ShuffleDependency[_, _, _],
+      sparks: BaseShuffleHandle[_, _, _]): BlockFormat =
+    if (settings.encodedRows) BlockFormat.of(conf, dependency, sparks) else BlockFormat.SparkStream
 
   /** Adds a shuffle that may be merged, or that is remote in mode remote. */
   def registered(

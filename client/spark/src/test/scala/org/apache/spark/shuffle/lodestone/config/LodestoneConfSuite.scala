@@ -27,6 +27,7 @@ class LodestoneConfSuite {
     assertEquals(Mode.Auto, conf.mode)
     assertEquals(ServiceSource.Embedded, conf.services)
     assertEquals(1, conf.replicas)
+    assertTrue(conf.encodedRows)
     assertEquals(1L << 20, conf.pushMaxBlockSizeBytes)
     assertEquals(4L << 20, conf.pushBatchSizeBytes)
     assertEquals(64L << 20, conf.pushMemoryBytes)
@@ -137,6 +138,14 @@ class LodestoneConfSuite {
       2L << 20,
       read("spark.my.size" -> "2m", "spark.lodestone.push.batchSize" -> "${spark.my.size}")
         .pushBatchSizeBytes)
+
+  @Test def `rows are encoded unless the key says no, and other values are refused`(): Unit = {
+    assertFalse(read("spark.lodestone.encodedRows" -> " False").encodedRows)
+    assertTrue(read("spark.lodestone.encodedRows" -> "TRUE").encodedRows)
+    assertEquals(
+      "spark.lodestone.encodedRows is 'no', but must be 'true' or 'false'.",
+      refusal("spark.lodestone.encodedRows" -> "no"))
+  }
 
   @Test def `replicas are for remote shuffles`(): Unit = {
     assertEquals(
