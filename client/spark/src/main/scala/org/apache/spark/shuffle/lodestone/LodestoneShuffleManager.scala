@@ -12,6 +12,7 @@ import org.apache.spark.shuffle.lodestone.executor.fetch.remote.RemoteReads
 import org.apache.spark.shuffle.lodestone.executor.link.{PlanCache, RpcDriverLink}
 import org.apache.spark.shuffle.lodestone.executor.push._
 import org.apache.spark.shuffle.lodestone.executor.push.records.{MapWriters, RecordCounts}
+import org.apache.spark.shuffle.lodestone.executor.push.records.SerializedMapWriter
 import org.apache.spark.shuffle.lodestone.executor.push.remote.RemoteWrites
 import org.apache.spark.shuffle.lodestone.plan._
 import org.apache.spark.shuffle.lodestone.transport.{RetryPolicy, ServiceClient}
@@ -48,11 +49,13 @@ private[spark] final class LodestoneShuffleManager(conf: SparkConf, isDriver: Bo
     val numPartitions = dependency.partitioner.numPartitions
     driver.obstacle(dependency) match {
       case Some(reason) =>
-        driver.leftToSpark(shuffleId, numMaps, numPartitions, reason)
-        if (DriverCoordinator.isWrittenHere(reason)) new LocalHandle(inner, numMaps) else inner
-      case None =>
+        val isWrittenHere = DriverCoordinator.isWrittenHere(reason)
         val format =
-          if (driver.isRemote) driver.formatOf(dependency, inner) else BlockFormat.SparkStream
+          if (isWrittenHere) driver.formatOf(dependency, inner) else BlockFormat.SparkStream
+        driver.leftToSpark(shuffleId, numMaps, numPartitions, reason, format)
+        if (isWrittenHere) new LocalHandle(inner, numMaps, format) else inner
+      case None =>
+        val format = driver.formatOf(dependency, inner)
         driver.registered(shuffleId, numMaps, numPartitions, format)
         new LodestoneHandle(inner, numMaps, driver.app, driver.isRemote, format)
     }
@@ -88,13 +91,20 @@ private[spark] final class LodestoneShuffleManager(conf: SparkConf, isDriver: Bo
       handle: LodestoneHandle[K, V, _],
       mapId: Long,
       context: TaskContext,
-      metrics: ShuffleWriteMetricsReporter): ShuffleWriter[K, V] = handle.format match {
-    case BlockFormat.SparkStream => sparksWriter(handle.inner, mapId, context, metrics)
-    case format =>
-      mapWriters.writer[K, V](handle.inner, format, mapId, context, metrics).getOrElse {
-        throw new IllegalStateException(s"Spark has no writer of ${format.name}")
-      }
-  }
+      metrics: ShuffleWriteMetricsReporter): ShuffleWriter[K, V] =
+    if (handle.format == BlockFormat.SparkStream) {
+      sparksWriter(handle.inner, mapId, context, metrics)
+    } else {
+      ownWriter(handle, mapId, context, metrics)
+        .getOrElse(sparksWriter(SparkHandle.of(handle), mapId, context, metrics))
+    }
+
+  private def ownWriter[K, V](
+      handle: OwnHandle[K, V, _],
+      mapId: Long,
+      context: TaskContext,
+      metrics: ShuffleWriteMetricsReporter): Option[SerializedMapWriter[K, V]] =
+    mapWriters.writer[K, V](handle.inner, handle.format, mapId, context, metrics)
 
   private def sparksWriter[K, V](
       handle: ShuffleHandle,
@@ -117,10 +127,10 @@ private[spark] final class LodestoneShuffleManager(conf: SparkConf, isDriver: Bo
       context: TaskContext,
       metrics: ShuffleWriteMetricsReporter)(
       committed: (Array[Long], Option[RecordCounts]) => Unit): ShuffleWriter[K, V] = {
-    val own = mapWriters.writer[K, V](handle.inner, handle.format, mapId, context, metrics)
+    val own = ownWriter(handle, mapId, context, metrics)
     val records = own.map(_.counts)
     new AfterWriteShuffleWriter(
-      own.getOrElse(sparksWriter[K, V](handle.inner, mapId, context, metrics)),
+      own.getOrElse(sparksWriter[K, V](SparkHandle.of(handle), mapId, context, metrics)),
       lengths => {
         localSide.counted(handle, context.partitionId(), mapId, records)
         committed(lengths, records)
@@ -149,12 +159,12 @@ private[spark] final class LodestoneShuffleManager(conf: SparkConf, isDriver: Bo
     handle match {
       case remote: LodestoneHandle[K @unchecked, _, C @unchecked] if remote.isRemote =>
         val reads = executorSide(remote.app).remoteReads
-        reads.reader[K, C](remote, task).getOrElse(plainReader(remote.inner))
+        reads.reader[K, C](remote, task).getOrElse(plainReader(SparkHandle.of(remote)))
       case merging: LodestoneHandle[K @unchecked, _, C @unchecked] =>
         val reads = executorSide(merging.app).reads
-        reads.reader[K, C](merging, task).getOrElse(plainReader(merging.inner))
+        reads.reader[K, C](merging, task).getOrElse(plainReader(SparkHandle.of(merging)))
       case local: LocalHandle[K @unchecked, _, C @unchecked] =>
-        localSide.reads.reader[K, C](local, task).getOrElse(plainReader(local.inner))
+        localSide.reads.reader[K, C](local, task).getOrElse(plainReader(SparkHandle.of(local)))
       case plain => plainReader(SparkHandle.checked(plain))
     }
   }

@@ -5,8 +5,9 @@ import java.io.File
 import java.nio.file.Path
 import java.util.concurrent.atomic.LongAdder
 
+import org.example.direct.DirectExchange
 import org.junit.jupiter.api.{AfterEach, BeforeEach, Test}
-import org.junit.jupiter.api.Assertions.{assertEquals, assertThrows, assertTrue}
+import org.junit.jupiter.api.Assertions.{assertEquals, assertFalse, assertThrows, assertTrue}
 import org.junit.jupiter.api.io.TempDir
 
 import org.apache.spark.{HashPartitioner, ShuffleDependency, SparkContext}
@@ -14,6 +15,10 @@ import org.apache.spark.SparkException
 import org.apache.spark.rdd.{RDD, ShuffledRDD}
 import org.apache.spark.scheduler.{SparkListener, SparkListenerTaskEnd}
 import org.apache.spark.shuffle.lodestone.executor.fetch.DirectReadRDD
+import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow
+import org.apache.spark.sql.execution.SQLExecution
 
 /** Readers that fetch map outputs from the location that Spark has, without the shuffle manager. */
 final class DirectReadersSuite {
@@ -50,7 +55,10 @@ final class DirectReadersSuite {
 
   private def direct(spark: SparkContext): Seq[(Int, Int)] = {
     val shuffle = new ShuffleDependency[Int, Int, Int](pairs(spark), new HashPartitioner(40))
-    new DirectReadRDD(shuffle).collect().sorted.toSeq
+    new DirectReadRDD(shuffle, (key, value) => (key.asInstanceOf[Int], value.asInstanceOf[Int]))
+      .collect()
+      .sorted
+      .toSeq
   }
 
   private val expected: Seq[(Int, Int)] = (0 until 20000).map(x => (x % 997, x)).sorted
@@ -62,6 +70,26 @@ final class DirectReadersSuite {
 
   @Test def `in the modes merge and auto they find the originals`(): Unit =
     Seq("merge", "auto").foreach(mode => assertEquals(expected, inMode(mode)(direct)))
+
+  /** It is in the middle of a query of Spark, as in a write of Delta. */
+  private def directRows(spark: SparkContext, adaptive: Boolean): Seq[(Long, Long)] = {
+    val session =
+      SparkSession.builder().config("spark.sql.adaptive.enabled", adaptive).getOrCreate()
+    val query = session.range(0, 20000, 1, 6).selectExpr("id % 997 as k", "id").queryExecution
+    SQLExecution.withNewExecutionId(query) {
+      val rows = DirectExchange(query.executedPlan)(
+        new DirectReadRDD[InternalRow](_, (_, row) => row.asInstanceOf[UnsafeRow].copy()))
+      rows.map(row => (row.getLong(0), row.getLong(1))).collect().sorted.toSeq
+    }
+  }
+
+  @Test def `operators with a reader of their own find rows in Spark's format`(): Unit =
+    for (mode <- Seq("merge", "auto"); adaptive <- Seq(true, false)) {
+      val rows = inMode(mode)(directRows(_, adaptive))
+      assertEquals(expected.map { case (k, id) => (k.toLong, id.toLong) }, rows)
+      assertTrue(LodestoneReport.json().contains("\"format\":\"spark-stream\""))
+      assertFalse(LodestoneReport.json().contains("encoded-rows-1"), LodestoneReport.json())
+    }
 
   @Test def `in mode remote they fail and no other shuffle of the application does`(): Unit =
     inMode("remote") { spark =>

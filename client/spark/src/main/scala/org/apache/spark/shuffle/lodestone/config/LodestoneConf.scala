@@ -153,8 +153,9 @@ private[spark] object LodestoneConf extends Logged {
     .typed("1", "1 or 2")(value => Some(value).filter(_.matches("[12]")).map(_.toInt))
 
   val EncodedRows: ConfigEntry[Boolean] = key("encodedRows")
-    .doc("Whether rows of Spark SQL's exchanges are stored by column, in about half of the bytes. " +
-      "`false`: all blocks have Spark's format.")
+    .doc(
+      "Whether rows of Spark SQL's exchanges are stored by column, in about half of the bytes. " +
+        "`false`: all blocks have Spark's format.")
     .typed("true", "'true' or 'false'") { value =>
       Some(lower(value)).filter(Set("true", "false")).map(_.toBoolean)
     }

@@ -127,8 +127,14 @@ private[spark] final class DriverCoordinator private (
   /** Chooses the format of the blocks of a shuffle that Lodestone writes and reads. */
   def formatOf(
       dependency: ShuffleDependency[_, _, _],
-      sparks: BaseShuffleHandle[_, _, _]): BlockFormat =
-    if (settings.encodedRows) BlockFormat.of(conf, dependency, sparks) else BlockFormat.SparkStream
+      sparks: BaseShuffleHandle[_, _, _]): BlockFormat = {
+    val possible =
+      if (settings.encodedRows) BlockFormat.of(conf, dependency, sparks)
+      else BlockFormat.SparkStream
+    // Nobody reads outputs directly that services have.
+    if (isRemote || possible == BlockFormat.SparkStream || ShuffleOrigin.isSparksOwn) possible
+    else BlockFormat.SparkStream
+  }
 
   /** Adds a shuffle that may be merged, or that is remote in mode remote. */
   def registered(
@@ -136,7 +142,7 @@ private[spark] final class DriverCoordinator private (
       numMaps: Int,
       numPartitions: Int,
       format: BlockFormat = BlockFormat.SparkStream): Unit = loop.post {
-    report.registered(shuffleId, numMaps, numPartitions)
+    report.registered(shuffleId, numMaps, numPartitions, format)
     shuffles.add(
       new Shuffle(shuffleId, numMaps, numPartitions, !isRemote, settings.replicas, format))
     if (!isRemote) counts.registered(shuffleId, numMaps, numPartitions)
@@ -147,8 +153,9 @@ private[spark] final class DriverCoordinator private (
       shuffleId: Int,
       numMaps: Int,
       numPartitions: Int,
-      reason: Reason): Unit = loop.post {
-    report.leftToSpark(shuffleId, numMaps, numPartitions, reason)
+      reason: Reason,
+      format: BlockFormat = BlockFormat.SparkStream): Unit = loop.post {
+    report.leftToSpark(shuffleId, numMaps, numPartitions, reason, format)
     if (isWrittenHere(reason)) counts.registered(shuffleId, numMaps, numPartitions)
   }
 

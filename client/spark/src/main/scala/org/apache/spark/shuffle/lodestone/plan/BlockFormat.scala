@@ -26,7 +26,7 @@ private[spark] object BlockFormat {
   /** Rows of SQL by column: docs/encoded-rows.md. */
   case object EncodedRows extends BlockFormat("encoded-rows-1")
 
-  /** Chooses the format of a shuffle that Spark's own writers and readers never touch. */
+  /** Chooses the format of a shuffle that Lodestone writes and reads. */
   def of(
       conf: SparkConf,
       dependency: ShuffleDependency[_, _, _],
@@ -41,11 +41,14 @@ private[spark] object BlockFormat {
     case _ => false
   }
 
-  /** True if Spark compresses blocks with a codec that Lodestone calls itself, and does no more. */
+  /**
+   * True if Spark compresses blocks with a codec that Lodestone calls itself, and does no more. A
+   * subclass of the codec may do more.
+   */
   def hasOwnCodec(conf: SparkConf): Boolean =
     conf.get(config.SHUFFLE_COMPRESS) && !conf.get(config.IO_ENCRYPTION_ENABLED) &&
-      (CompressionCodec.createCodec(conf) match {
-        case _: LZ4CompressionCodec | _: ZStdCompressionCodec => true
-        case _ => false
-      })
+      OwnCodecs.contains(CompressionCodec.createCodec(conf).getClass)
+
+  private val OwnCodecs: Set[Class[_]] =
+    Set(classOf[LZ4CompressionCodec], classOf[ZStdCompressionCodec])
 }

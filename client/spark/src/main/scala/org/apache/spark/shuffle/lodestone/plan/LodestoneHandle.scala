@@ -38,15 +38,27 @@ private[spark] final class LodestoneHandle[K, V, C](
  * A shuffle that is left to Spark, except that Lodestone writes its map outputs and compares their
  * numbers of records. It uses no service.
  */
-private[spark] final class LocalHandle[K, V, C](sparks: BaseShuffleHandle[K, V, C], maps: Int)
-    extends OwnHandle[K, V, C](sparks, maps, BlockFormat.SparkStream)
+private[spark] final class LocalHandle[K, V, C](
+    sparks: BaseShuffleHandle[K, V, C],
+    maps: Int,
+    blocks: BlockFormat = BlockFormat.SparkStream)
+    extends OwnHandle[K, V, C](sparks, maps, blocks)
 
-/** Checks handles of shuffles that Lodestone neither writes nor reads. */
+/** The handles with which Spark's own writers write, and its readers read. */
 private[lodestone] object SparkHandle {
   private val known: Set[Class[_]] = Set(
     classOf[BaseShuffleHandle[_, _, _]],
     classOf[SerializedShuffleHandle[_, _]],
     classOf[BypassMergeSortShuffleHandle[_, _]])
+
+  /** Returns Spark's handle of a shuffle. Spark knows its own format only. */
+  def of[K, V, C](handle: OwnHandle[K, V, C]): BaseShuffleHandle[K, V, C] =
+    if (handle.format == BlockFormat.SparkStream) handle.inner
+    else {
+      throw new IllegalStateException(
+        s"Spark neither writes nor reads ${handle.format.name}, the format of shuffle " +
+          s"${handle.shuffleId}")
+    }
 
   /**
    * Returns the handle, if it is one of Spark's own three. Spark's manager treats any other handle

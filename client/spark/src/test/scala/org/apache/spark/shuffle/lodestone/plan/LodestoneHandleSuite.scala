@@ -34,7 +34,7 @@ final class LodestoneHandleSuite {
       : Unit = {
     val inner = new BaseShuffleHandle[Any, Any, Any](0, null)
     for (handle <- Seq(
-        ofSecondCopy(classOf[LocalHandle[_, _, _]].getName, inner, Int.box(2)),
+        ofSecondCopy(classOf[LocalHandle[_, _, _]].getName, inner, Int.box(2), null),
         ofSecondCopy(
           classOf[LodestoneHandle[_, _, _]].getName,
           inner,

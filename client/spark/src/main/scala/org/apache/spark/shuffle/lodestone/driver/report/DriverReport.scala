@@ -12,7 +12,8 @@ import org.apache.spark.shuffle.lodestone.plan._
 private[driver] final class ShuffleRecord(
     val shuffleId: Int,
     val numMaps: Int,
-    val numPartitions: Int) {
+    val numPartitions: Int,
+    val format: BlockFormat = BlockFormat.SparkStream) {
   var generation: Int = 0
   var state: ShuffleRecord.State = ShuffleRecord.Registered
   var services: Int = 0
@@ -126,8 +127,12 @@ private[driver] final class DriverReport extends Logged {
     "remote" -> remote,
     "readersWaitedMillis" -> readersWaitedMs) ++ totals.numbers
 
-  def registered(shuffleId: Int, numMaps: Int, numPartitions: Int): ShuffleRecord = {
-    val record = new ShuffleRecord(shuffleId, numMaps, numPartitions)
+  def registered(
+      shuffleId: Int,
+      numMaps: Int,
+      numPartitions: Int,
+      format: BlockFormat = BlockFormat.SparkStream): ShuffleRecord = {
+    val record = new ShuffleRecord(shuffleId, numMaps, numPartitions, format)
     changes += 1
     shuffles += 1
     records.put(shuffleId, record)
@@ -139,8 +144,13 @@ private[driver] final class DriverReport extends Logged {
     record.began(id.number)
   }
 
-  def leftToSpark(shuffleId: Int, numMaps: Int, numPartitions: Int, reason: Reason): Unit = {
-    val record = registered(shuffleId, numMaps, numPartitions)
+  def leftToSpark(
+      shuffleId: Int,
+      numMaps: Int,
+      numPartitions: Int,
+      reason: Reason,
+      format: BlockFormat = BlockFormat.SparkStream): Unit = {
+    val record = registered(shuffleId, numMaps, numPartitions, format)
     setState(record, ShuffleRecord.Plain)
     count(record, reason, 1)
   }

@@ -42,6 +42,7 @@ private[driver] object ReportJson {
       .put("maps", record.numMaps)
       .put("partitions", record.numPartitions)
       .put("state", record.state.name)
+      .put("format", record.format.name)
       .put("services", record.services)
       .put("readersWaitedMillis", record.readersWaitedMs)
     record.sample.foreach(addSample(node.putObject("sample"), _, record.limits))

@@ -4,7 +4,7 @@ package org.apache.spark.shuffle.lodestone.executor.fetch
 import org.apache.spark.SparkEnv
 import org.apache.spark.shuffle.ShuffleReader
 import org.apache.spark.shuffle.lodestone.executor.link.{DriverLink, PlanCache}
-import org.apache.spark.shuffle.lodestone.plan.{Distrust, NoPlan, OutputsSuspected}
+import org.apache.spark.shuffle.lodestone.plan.{BlockFormat, Distrust, NoPlan, OutputsSuspected}
 import org.apache.spark.shuffle.lodestone.plan.{
   OwnHandle,
   Reason,
@@ -55,14 +55,17 @@ private[lodestone] final class MergedReads(
         val fetcher = new ChunkFetcher(client, generation, sources.merged, fallback, None, tally)
         val all = new ChunkCheck(sources.merged, check, fallback)
         Some(ServiceShuffleReader(handle, sources, fetcher, all, task))
-      } else if (counting.isDefined || SqlRows.areOf(handle.dependency.serializer)) {
-        // To parse rows of exchanges without Spark's streams is faster than Spark's reader.
+      } else if (counting.isDefined || isReadFaster) {
         val mayBatch = sources.counted.size == 0
         Some(OriginalsReader(handle, originals, check, mayBatch, task))
       } else {
         None
       }
     }
+
+    /** Without Spark's streams, or the blocks are not for them. */
+    private def isReadFaster: Boolean =
+      handle.format != BlockFormat.SparkStream || SqlRows.areOf(handle.dependency.serializer)
 
     private def sourcesOf(): ReadSources =
       if (originals.isEmpty) ReadSources(Nil, originals)

@@ -5,6 +5,7 @@ import org.apache.spark.SparkEnv
 import org.apache.spark.shuffle._
 import org.apache.spark.shuffle.lodestone.executor.link.DriverLink
 import org.apache.spark.shuffle.lodestone.plan.{
+  BlockFormat,
   LocalHandle,
   OwnHandle,
   ShuffleEligibility,
@@ -51,11 +52,11 @@ private[fetch] object OriginalsReader {
 /** Reads shuffles that use no service. */
 private[lodestone] final class LocalReads(written: WrittenRecords, driver: DriverLink) {
 
-  /** Returns None if no map task counted its records: Spark's own reader is as good. */
+  /** Returns None if Spark's own reader is as good: no map task counted its records. */
   def reader[K, C](
       handle: LocalHandle[K, _, C],
       task: ReduceTask): Option[ShuffleReader[K, C]] =
-    if (!handle.isCounted) None
+    if (!handle.isCounted && handle.format == BlockFormat.SparkStream) None
     else {
       val generation = ShuffleGeneration(handle.shuffleId, handle.dependency.shuffleMergeId)
       val originals = task.range.blocksOf(handle.shuffleId)

@@ -34,7 +34,11 @@ final class UnhelpfulDriverSuite {
     try {
       val rows = spark.parallelize(0 until 100, 2).map(x => (x, x))
       val shuffle = new ShuffleDependency[Int, Int, Int](rows, new HashPartitioner(4))
-      assertEquals(100, new DirectReadRDD(shuffle).count())
+      assertEquals(
+        100,
+        new DirectReadRDD(
+          shuffle,
+          (key, value) => (key.asInstanceOf[Int], value.asInstanceOf[Int])).count())
       job(spark, new LocalHandle(new BaseShuffleHandle(shuffle.shuffleId, shuffle), 2))
     } finally {
       spark.stop()

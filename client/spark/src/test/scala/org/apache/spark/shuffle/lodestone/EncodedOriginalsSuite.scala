@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+package org.apache.spark.shuffle.lodestone
+
+import java.io.File
+
+import org.junit.jupiter.api.Assertions.{assertEquals, assertTrue}
+import org.junit.jupiter.api.Test
+
+import org.apache.spark.rdd.RDD
+import org.apache.spark.shuffle.lodestone.plan.{BlockFormat, Reason}
+import org.apache.spark.sql.{Row, SparkSession}
+
+/** Queries in the modes merge and auto: executors keep encoded outputs, and services a copy. */
+final class EncodedOriginalsSuite extends EncodedJobs {
+  private val encoded = BlockFormat.EncodedRows.name
+  private val sparks = BlockFormat.SparkStream.name
+
+  private def reasons: Map[String, Long] = {
+    val found = report.at("/totals/reasons")
+    Reason.all.map(reason => reason.code -> found.path(reason.code).asLong).filter(_._2 > 0).toMap
+  }
+
+  @Test def `rows of all types are plain Spark's in both modes, in a part of the bytes`(): Unit = {
+    start()
+    val expected = withSql()(rowsOf(everything))
+    for ((codec, most) <- Seq("lz4" -> 0.6, "zstd" -> 0.8); mode <- Seq("merge", "auto")) {
+      val setting = "spark.io.compression.codec" -> codec
+      val plain = bytesOf(setting)(expected)
+      mergedChunks.reset()
+      val ours = bytesOf(inMode(mode) :+ setting: _*)(expected)
+      assertTrue(ours < plain * most, s"$codec: $ours bytes, and plain Spark wrote $plain")
+      assertEquals(Seq(encoded), formats)
+      assertEquals(mode == "merge", mergedChunks.sum() > 0)
+    }
+    assertEquals(0, failedReads.sum())
+  }
+
+  @Test def `codecs that are not Lodestone's and the key keep Spark's format`(): Unit = {
+    start()
+    val expected = withSql()(rowsOf(everything))
+    for (mode <- Seq("merge", "auto");
+      setting <- Seq(
+        "spark.io.compression.codec" -> "snappy",
+        "spark.shuffle.compress" -> "false",
+        "spark.lodestone.encodedRows" -> "false")) {
+      val plain = bytesOf(setting)(expected)
+      val ours = bytesOf(inMode(mode) :+ setting: _*)(expected)
+      assertTrue(ours > plain * 0.9 && ours < plain * 1.1, s"$setting: $ours bytes, not $plain")
+      assertEquals(Seq(sparks), formats)
+    }
+  }
+
+  @Test def `rows without fields are as many as in plain Spark`(): Unit = {
+    start()
+    for (mode <- Seq("merge", "auto")) {
+      val rows = withSql(inMode(mode): _*) { spark =>
+        spark.range(0, 30000, 1, 4).selectExpr().repartition(5).rdd.map(_.length).collect()
+      }
+      assertEquals((30000, 0), (rows.length, rows.sum))
+      assertEquals(Seq(encoded), formats)
+    }
+  }
+
+  /** Two maps of large blocks that cannot be compressed, and four of small ones. */
+  private def unevenBlocks(spark: SparkSession): RDD[Row] = {
+    def table(rows: Long, maps: Int) = spark.range(0, rows, 1, maps)
+      .selectExpr("id", "xxhash64(id, 1) as a", "xxhash64(id, 2) as b", "xxhash64(id, 3) as c")
+    table(600000, 2).union(table(1000, 4)).repartition(2).rdd
+  }
+
+  @Test def `a task reads large blocks from executors and small ones merged`(): Unit = {
+    start()
+    def sum(spark: SparkSession): (Long, Long) = unevenBlocks(spark)
+      .map(row => (1L, (0 until 4).map(row.getLong(_) & 0xffffff).sum))
+      .reduce { case ((count, sum), (one, value)) => (count + one, sum + value) }
+    assertEquals(withSql()(sum), withSql(inMode("merge"): _*)(sum))
+    assertEquals(Seq(encoded), formats)
+    assertEquals(Set(Reason.BlockTooLarge.code), reasons.keySet)
+    assertTrue(mergedChunks.sum() > 0, "nothing was read merged")
+    assertTrue(report.at("/totals/originalsRead").asLong >= 4, s"$report")
+    assertEquals(0, failedReads.sum())
+  }
+
+  @Test def `without their service tasks read the originals`(): Unit = {
+    val daemon = start()
+    val expected = withSql()(rowsOf(everything))
+    val found = withSql(inMode("merge"): _*) { spark =>
+      val rows = everything(spark)
+      assertEquals(expected.size, rows.count())
+      assertTrue(LodestoneReport.awaitQuiet(10000))
+      daemon.kill()
+      rowsOf(_ => rows)(spark)
+    }
+    assertEquals(expected, found)
+    assertEquals(0, failedReads.sum())
+  }
+
+  @Test def `the map of an original that a disk has damaged is run again`(): Unit = {
+    start().kill()
+    for (mode <- Seq("merge", "auto")) {
+      readAgainAfter(inMode(mode): _*)(damageOutputs())
+      assertEquals(Some(1L), reasons.get(Reason.OriginalMismatch.code), s"$reasons")
+    }
+  }
+
+  @Test def `maps whose originals are gone are run again`(): Unit = {
+    start().kill()
+    for (mode <- Seq("merge", "auto"))
+      readAgainAfter(inMode(mode): _*)(outputs.foreach(_.delete()))
+  }
+
+  @Test def `blocks of coalesced partitions are fetched in batches as in plain Spark`(): Unit = {
+    start().kill()
+    val adaptive = Seq(
+      "spark.sql.adaptive.enabled" -> "true",
+      "spark.sql.adaptive.coalescePartitions.parallelismFirst" -> "false",
+      "spark.sql.shuffle.partitions" -> "40")
+    def sums(spark: SparkSession): Seq[String] = spark.range(0, 5000, 1, 4)
+      .selectExpr("id % 977 as k", "id as v").groupBy("k").sum("v").collect().map(_.toString)
+      .sorted.toSeq
+    val expected = withSql(adaptive: _*)(sums)
+    val plain = blocksFetched.sum()
+    for (mode <- Seq("merge", "auto")) {
+      blocksFetched.reset()
+      assertEquals(expected, withSql(inMode(mode) ++ adaptive: _*)(sums))
+      assertEquals(plain, blocksFetched.sum(), "blocks were not fetched in batches")
+      assertEquals(Seq(encoded), formats)
+    }
+  }
+
+  private val queries = Seq[(String, SparkSession => Any)](
+    "an aggregation" -> (_.sql("select k, sum(v) from t group by k").collect()),
+    "an RDD" -> (_.sql("select k, sum(v) from t group by k").rdd.count()),
+    "a join" -> (_.sql("select /*+ merge(b) */ count(*) from t a join t b on a.v = b.v").collect()),
+    "a broadcast join" -> { spark =>
+      spark.sql("select /*+ broadcast(b) */ a.v from t a join " +
+        "(select k, sum(v) s from t group by k) b on a.k = b.k").collect()
+    },
+    "a subquery" -> { spark =>
+      spark.sql("select v from t where v > (select avg(s) from " +
+        "(select k, sum(v) s from t group by k))").collect()
+    },
+    "a cached table" -> { spark =>
+      val cached = spark.sql("select k, sum(v) s from t group by k").cache()
+      cached.count()
+      cached.collect()
+    },
+    "a table that is written" -> { spark =>
+      val made = new File(directory.toFile, "made").getPath
+      spark.sql("select k, sum(v) s from t group by k").write.mode("overwrite").parquet(made)
+    },
+    "rows one by one" -> (_.sql("select * from t distribute by k").toLocalIterator().hasNext))
+
+  @Test def `exchanges of all kinds of queries are encoded, with and without adaptive execution`()
+      : Unit = {
+    start()
+    for (adaptive <- Seq("true", "false"); (name, query) <- queries) {
+      withSql(inMode("auto") :+ "spark.sql.adaptive.enabled" -> adaptive: _*) { spark =>
+        spark.range(0, 1000, 1, 4).selectExpr("id % 97 as k", "id as v").createTempView("t")
+        query(spark)
+      }
+      assertTrue(formats.nonEmpty, s"$name: nothing was shuffled")
+      assertEquals(Set(encoded), formats.toSet, s"$name, adaptive execution: $adaptive")
+    }
+  }
+}
