@@ -9,7 +9,7 @@ import org.apache.spark.network.shuffle.BlockStoreClient
 import org.apache.spark.serializer.SerializerInstance
 import org.apache.spark.shuffle.ShuffleReader
 import org.apache.spark.shuffle.lodestone.executor.rows.{Lz4Blocks, Lz4Reader, RowReader}
-import org.apache.spark.shuffle.lodestone.executor.rows.encoded.EncodedRows
+import org.apache.spark.shuffle.lodestone.executor.rows.encoded.{CheckedGroups, EncodedRows}
 import org.apache.spark.shuffle.lodestone.plan.{BlockFormat, OwnHandle, SqlRows}
 import org.apache.spark.storage.{BlockId, ShuffleBlockFetcherIterator}
 import org.apache.spark.util.CompletionIterator
@@ -85,7 +85,7 @@ private[fetch] object RecordReader {
   /**
    * Returns the streams of blocks, in the order in which they arrive. Blocks of a format of our own
    * are decoded later. Their streams are wrapped too, so that Spark translates failures to read
-   * them.
+   * them; and if Spark looks for damage at once, to fetch a block again, they are checked at once.
    *
    * @param inBatches
    *   whether blocks of one map that follow each other are fetched as one
@@ -109,6 +109,7 @@ private[fetch] object RecordReader {
       if (isSparks && Lz4Blocks.areUsed(conf, env.serializerManager)) Some(new Lz4Reader) else None
     def decoded(id: BlockId, bytes: InputStream): InputStream =
       if (isSparks) lz4.fold(env.serializerManager.wrapStream(id, bytes))(_(bytes))
+      else if (conf.get(config.SHUFFLE_DETECT_CORRUPT_MEMORY)) new CheckedGroups(bytes)
       else new FilterInputStream(bytes) {}
     new ShuffleBlockFetcherIterator(
       task.context,

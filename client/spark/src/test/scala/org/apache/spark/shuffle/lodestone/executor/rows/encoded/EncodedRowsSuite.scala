@@ -107,6 +107,18 @@ final class EncodedRowsSuite {
     assertThrows(classOf[BrokenRowsException], () => { read(damaged, fields); () })
   }
 
+  @Test def `a stream that is checked at once has the same bytes, or an error if one is damaged`()
+      : Unit = seeded(100) { random =>
+    val block = Seq.fill(1 + random.nextInt(4))(someBlock(random)._2).reduce(_ ++ _)
+    assertArrayEquals(block, new CheckedGroups(in(block)).readAllBytes())
+    val damaged = block.clone()
+    damaged(random.nextInt(block.length)) = (random.nextInt() | 1).toByte
+    if (!damaged.sameElements(block)) {
+      val stream = new CheckedGroups(in(damaged))
+      assertThrows(classOf[BrokenRowsException], () => { stream.readAllBytes(); () })
+    }
+  }
+
   @Test def `a block that is cut off is an error, or ends behind a row group`(): Unit =
     seeded(100) { random =>
       val (fields, whole) = someBlock(random)

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+package org.apache.spark.shuffle.lodestone.executor.rows.encoded
+
+import java.io.InputStream
+
+/**
+ * The bytes of a block, each row group only after its checksum has proved right: a reader of the
+ * stream gets an error before any byte of a group that is damaged.
+ */
+private[executor] final class CheckedGroups(in: InputStream) extends InputStream {
+  private val group = new RowGroupBytes
+  private val one = new Array[Byte](1)
+
+  /** The place in the head and the body of the group. */
+  private var at = 0
+  private var end = 0
+
+  override def read(): Int = if (read(one, 0, 1) < 0) -1 else one(0) & 0xff
+
+  override def read(target: Array[Byte], offset: Int, length: Int): Int =
+    if (length == 0) 0
+    else if (at == end && !next()) -1
+    else {
+      val (from, start, left) =
+        if (at < RowGroupHead.HeadBytes) (group.headArray, at, RowGroupHead.HeadBytes - at)
+        else (group.body, at - RowGroupHead.HeadBytes, end - at)
+      val some = math.min(length, left)
+      System.arraycopy(from, start, target, offset, some)
+      at += some
+      some
+    }
+
+  private def next(): Boolean = {
+    val hasNext = group.readHead(in)
+    if (hasNext) {
+      group.readBody(in)
+      at = 0
+      end = RowGroupHead.HeadBytes + group.packedBytes
+    }
+    hasNext
+  }
+
+  override def close(): Unit = in.close()
+}
