@@ -46,6 +46,9 @@ struct Counts {
     local_chunk_bytes: u64,
     merged_blocks_read: u64,
     originals_read: u64,
+    row_bytes: u64,
+    encoded_bytes: u64,
+    compressed_bytes: u64,
     reasons: BTreeMap<String, u64>,
 }
 
@@ -57,6 +60,8 @@ struct Shuffle {
     maps: u64,
     partitions: u64,
     state: String,
+    /// Empty in reports of older drivers.
+    format: String,
     readers_waited_millis: u64,
     sample: Option<Sample>,
     #[serde(flatten)]
@@ -79,7 +84,7 @@ struct Service {
     state: String,
 }
 
-const COLUMNS: [&str; 13] = [
+const COLUMNS: [&str; 16] = [
     "shuffle",
     "generation",
     "maps",
@@ -87,6 +92,9 @@ const COLUMNS: [&str; 13] = [
     "mean block",
     "disk us",
     "state",
+    "format",
+    "rows",
+    "stored",
     "pushed",
     "merged",
     "chunks",
@@ -96,7 +104,7 @@ const COLUMNS: [&str; 13] = [
 ];
 
 /// Columns of text; numbers stand to the right.
-const TEXT_COLUMNS: [usize; 2] = [6, 12];
+const TEXT_COLUMNS: [usize; 3] = [6, 7, 15];
 
 /// The applications that services know.
 pub(super) fn list(found: &[Found]) -> String {
@@ -160,6 +168,17 @@ impl Page {
                 number(counts.push_requests)
             ),
         );
+        if counts.row_bytes > 0 {
+            line(
+                text,
+                &format!(
+                    "encoded  {} of rows in {}, and compressed to {}",
+                    megabytes(counts.row_bytes),
+                    megabytes(counts.encoded_bytes),
+                    megabytes(counts.compressed_bytes)
+                ),
+            );
+        }
         line(
             text,
             &format!(
@@ -238,6 +257,9 @@ impl Shuffle {
             known(self.sample.as_ref().and_then(Sample::mean)),
             known(self.sample.as_ref().and_then(Sample::disk)),
             self.state.clone(),
+            self.format.clone(),
+            encoded(counts.row_bytes),
+            encoded(counts.compressed_bytes),
             number(counts.blocks_pushed),
             number(counts.merged_blocks_read),
             number(counts.chunks_read),
@@ -257,6 +279,15 @@ impl Sample {
     /// Microseconds of a small read, where that is known.
     fn disk(&self) -> Option<u64> {
         u64::try_from(self.disk_read_micros).ok()
+    }
+}
+
+/// The bytes of encoded rows; there are none in Spark's format.
+fn encoded(bytes: u64) -> String {
+    if bytes == 0 {
+        "-".to_owned()
+    } else {
+        megabytes(bytes)
     }
 }
 
@@ -312,18 +343,20 @@ mod tests {
             "shuffles": 3, "merged": 1, "plain": 1, "remote": 1, "readersWaitedMillis": 1234,
             "blocksPushed": 8420, "bytesPushed": 437000000, "pushRequests": 95,
             "chunksRead": 1579, "chunkBytes": 345040000, "localChunkBytes": 1000000, "mergedBlocksRead": 8193,
-            "originalsRead": 1100, "reasons": {"SINGLE_MAP": 1, "LOCAL_MAP_READ": 1100}
+            "originalsRead": 1100, "reasons": {"SINGLE_MAP": 1, "LOCAL_MAP_READ": 1100},
+            "rowBytes": 1200000000, "encodedBytes": 600000000, "compressedBytes": 437000000
         },
         "shuffles": [
             {
                 "shuffleId": 0, "generation": 0, "maps": 12, "partitions": 100, "state": "merged",
+                "format": "encoded-rows-1", "rowBytes": 1200000000, "encodedBytes": 600000000, "compressedBytes": 437000000,
                 "services": 1, "readersWaitedMillis": 1234,
                 "sample": {"maps": 2, "blocks": 200, "bytes": 409700, "diskReadMicros": 118},
                 "blocksPushed": 1200, "bytesPushed": 1, "mergedBlocksRead": 100,
                 "chunksRead": 100, "originalsRead": 1100, "reasons": {"LOCAL_MAP_READ": 1100}
             },
             {
-                "shuffleId": 1, "maps": 1, "partitions": 100, "state": "plain",
+                "shuffleId": 1, "maps": 1, "partitions": 100, "state": "plain", "format": "spark-stream",
                 "reasons": {"SINGLE_MAP": 1}
             },
             {"shuffleId": 2, "maps": 9, "partitions": 9, "sample": {"diskReadMicros": -1}, "state": "remote"}
@@ -338,6 +371,7 @@ lodestone 0.1.0 on Spark 4.1.2
 
 3 shuffles: 1 merged, 1 remote, 1 left to plain Spark
 pushed   8,420 blocks, 437.0 MB, in 95 requests
+encoded  1,200.0 MB of rows in 600.0 MB, and compressed to 437.0 MB
 read     8,193 merged blocks in 1,579 chunks, 345.0 MB (1.0 MB on the own host); 1,100 originals
 waited   1,234 ms: readers, for pushes to end
 
@@ -349,10 +383,10 @@ services
   10.0.0.1:7337  serving
 
 shuffles
-  shuffle  generation  maps  partitions  mean block  disk us  state   pushed  merged  chunks  originals  waited ms  why not more
-        0           0    12         100       2,048      118  merged   1,200     100     100      1,100      1,234  LOCAL_MAP_READ 1,100
-        1           0     1         100           -        -  plain        0       0       0          0          0  SINGLE_MAP 1
-        2           0     9           9           -        -  remote       0       0       0          0          0
+  shuffle  generation  maps  partitions  mean block  disk us  state   format                rows    stored  pushed  merged  chunks  originals  waited ms  why not more
+        0           0    12         100       2,048      118  merged  encoded-rows-1  1,200.0 MB  437.0 MB   1,200     100     100      1,100      1,234  LOCAL_MAP_READ 1,100
+        1           0     1         100           -        -  plain   spark-stream             -         -       0       0       0          0          0  SINGLE_MAP 1
+        2           0     9           9           -        -  remote                           -         -       0       0       0          0          0
 ";
 
     #[test]

@@ -12,7 +12,6 @@ import org.apache.spark.shuffle.lodestone.executor.fetch.remote.RemoteReads
 import org.apache.spark.shuffle.lodestone.executor.link.{PlanCache, RpcDriverLink}
 import org.apache.spark.shuffle.lodestone.executor.push._
 import org.apache.spark.shuffle.lodestone.executor.push.records.{MapWriters, RecordCounts}
-import org.apache.spark.shuffle.lodestone.executor.push.records.SerializedMapWriter
 import org.apache.spark.shuffle.lodestone.executor.push.remote.RemoteWrites
 import org.apache.spark.shuffle.lodestone.plan._
 import org.apache.spark.shuffle.lodestone.transport.{RetryPolicy, ServiceClient}
@@ -95,16 +94,8 @@ private[spark] final class LodestoneShuffleManager(conf: SparkConf, isDriver: Bo
     if (handle.format == BlockFormat.SparkStream) {
       sparksWriter(handle.inner, mapId, context, metrics)
     } else {
-      ownWriter(handle, mapId, context, metrics)
-        .getOrElse(sparksWriter(SparkHandle.of(handle), mapId, context, metrics))
+      reportingWriter(handle, mapId, context, metrics)((_, _) => ())
     }
-
-  private def ownWriter[K, V](
-      handle: OwnHandle[K, V, _],
-      mapId: Long,
-      context: TaskContext,
-      metrics: ShuffleWriteMetricsReporter): Option[SerializedMapWriter[K, V]] =
-    mapWriters.writer[K, V](handle.inner, handle.format, mapId, context, metrics)
 
   private def sparksWriter[K, V](
       handle: ShuffleHandle,
@@ -126,14 +117,27 @@ private[spark] final class LodestoneShuffleManager(conf: SparkConf, isDriver: Bo
       mapId: Long,
       context: TaskContext,
       metrics: ShuffleWriteMetricsReporter)(
+      committed: (Array[Long], Option[RecordCounts]) => Unit): ShuffleWriter[K, V] =
+    reportingWriter(handle, mapId, context, metrics) { (lengths, records) =>
+      localSide.counted(handle, context.partitionId(), mapId, records)
+      committed(lengths, records)
+    }
+
+  /** Returns Lodestone's writer, or Spark's for what only that one writes, in its own format. */
+  private def reportingWriter[K, V](
+      handle: OwnHandle[K, V, _],
+      mapId: Long,
+      context: TaskContext,
+      metrics: ShuffleWriteMetricsReporter)(
       committed: (Array[Long], Option[RecordCounts]) => Unit): ShuffleWriter[K, V] = {
-    val own = ownWriter(handle, mapId, context, metrics)
-    val records = own.map(_.counts)
+    val own = mapWriters.writer[K, V](handle.inner, handle.format, mapId, context, metrics)
     new AfterWriteShuffleWriter(
       own.getOrElse(sparksWriter[K, V](SparkHandle.of(handle), mapId, context, metrics)),
       lengths => {
-        localSide.counted(handle, context.partitionId(), mapId, records)
-        committed(lengths, records)
+        own.flatMap(_.encoded).foreach { bytes =>
+          localSide.driver.report(MapEncoded(handle.shuffleId, bytes))
+        }
+        committed(lengths, own.map(_.counts))
       })
   }
 

@@ -19,6 +19,7 @@ import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.execution.SQLExecution
+import org.apache.spark.sql.execution.exchange.ShuffleExchangeExec
 
 /** Readers that fetch map outputs from the location that Spark has, without the shuffle manager. */
 final class DirectReadersSuite {
@@ -32,7 +33,7 @@ final class DirectReadersSuite {
 
   @AfterEach def stopDaemon(): Unit = daemon.stop()
 
-  private def inMode[T](mode: String)(job: SparkContext => T): T = {
+  private def inMode[T](mode: String, settings: (String, String)*)(job: SparkContext => T): T = {
     val conf = LocalSpark.conf("direct-readers", master = "local[2, 4]")
       .set("spark.local.dir", new File(directory.toFile, "local").getPath)
       .set("spark.serializer", "org.apache.spark.serializer.KryoSerializer")
@@ -41,6 +42,7 @@ final class DirectReadersSuite {
       .set("spark.shuffle.manager", classOf[LodestoneShuffleManager].getName)
       .set("spark.lodestone.mode", mode)
       .set("spark.lodestone.services", daemon.hostPort)
+      .setAll(settings)
     val spark = new SparkContext(conf)
     spark.addSparkListener(new SparkListener {
       override def onTaskEnd(end: SparkListenerTaskEnd): Unit =
@@ -89,6 +91,26 @@ final class DirectReadersSuite {
       assertEquals(expected.map { case (k, id) => (k.toLong, id.toLong) }, rows)
       assertTrue(LodestoneReport.json().contains("\"format\":\"spark-stream\""))
       assertFalse(LodestoneReport.json().contains("encoded-rows-1"), LodestoneReport.json())
+    }
+
+  /** Nothing tells such an operator from Spark's: Spark has made the exchange for itself. */
+  @Test def `a reader that takes an exchange of Spark's gets an error and no row`(): Unit =
+    for (codec <- Seq("lz4", "zstd")) inMode("merge", "spark.io.compression.codec" -> codec) {
+      spark =>
+        val session =
+          SparkSession.builder().config("spark.sql.adaptive.enabled", false).getOrCreate()
+        val query =
+          session.range(0, 2000, 1, 6).selectExpr("id % 97 as k").repartition(4).queryExecution
+        assertEquals(2000, query.toRdd.count())
+        val dependency =
+          query.executedPlan.collectFirst { case one: ShuffleExchangeExec =>
+            one
+          }.get.shuffleDependency
+        val rows = new DirectReadRDD(
+          dependency,
+          (_, row) => row.asInstanceOf[UnsafeRow].getLong(0))
+        assertThrows(classOf[SparkException], () => { rows.collect(); () })
+        assertTrue(LodestoneReport.json().contains("encoded-rows-1"), LodestoneReport.json())
     }
 
   @Test def `in mode remote they fail and no other shuffle of the application does`(): Unit =

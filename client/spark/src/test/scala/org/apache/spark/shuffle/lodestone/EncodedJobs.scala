@@ -14,6 +14,7 @@ import org.junit.jupiter.api.io.TempDir
 
 import org.apache.spark.FetchFailed
 import org.apache.spark.rdd.RDD
+import org.apache.spark.shuffle.lodestone.plan.BlockFormat
 import org.apache.spark.scheduler.{SparkListener, SparkListenerTaskEnd}
 import org.apache.spark.sql.{Row, SparkSession}
 
@@ -87,8 +88,19 @@ private[lodestone] abstract class EncodedJobs {
   protected def bytesOf(settings: (String, String)*)(expected: Seq[String]): Long = {
     written.reset()
     assertEquals(expected, withSql(settings: _*)(rowsOf(everything)))
+    if (settings.exists(_._1 == "spark.shuffle.manager")) assertReported()
     written.sum()
   }
+
+  /** The report has the bytes of encoded rows, and the sum is what all tasks have written. */
+  private def assertReported(): Unit =
+    if (shuffles.exists(_.get("format").asText == BlockFormat.EncodedRows.name)) {
+      val bytes =
+        Seq("rowBytes", "encodedBytes", "compressedBytes").map(report.get("totals").get(_).asLong)
+      assertEquals(written.sum(), bytes.last)
+      assertEquals(bytes.sorted.reverse, bytes)
+      assertTrue(bytes.head > 2 * bytes.last, s"$bytes")
+    }
 
   /** Reads a shuffle once, changes something, and reads it again. */
   protected def readAgainAfter(settings: (String, String)*)(happens: => Unit): Unit = {

@@ -20,6 +20,10 @@ final class EncodedOriginalsSuite extends EncodedJobs {
     Reason.all.map(reason => reason.code -> found.path(reason.code).asLong).filter(_._2 > 0).toMap
   }
 
+  /** Pushes end before the first read, however busy the machine is. */
+  private val unhurried =
+    Seq("spark.lodestone.push.timeout" -> "2min", "spark.lodestone.request.timeout" -> "30s")
+
   @Test def `rows of all types are plain Spark's in both modes, in a part of the bytes`(): Unit = {
     start()
     val expected = withSql()(rowsOf(everything))
@@ -27,7 +31,7 @@ final class EncodedOriginalsSuite extends EncodedJobs {
       val setting = "spark.io.compression.codec" -> codec
       val plain = bytesOf(setting)(expected)
       mergedChunks.reset()
-      val ours = bytesOf(inMode(mode) :+ setting: _*)(expected)
+      val ours = bytesOf(inMode(mode) ++ unhurried :+ setting: _*)(expected)
       assertTrue(ours < plain * most, s"$codec: $ours bytes, and plain Spark wrote $plain")
       assertEquals(Seq(encoded), formats)
       assertEquals(mode == "merge", mergedChunks.sum() > 0)
@@ -73,7 +77,7 @@ final class EncodedOriginalsSuite extends EncodedJobs {
     def sum(spark: SparkSession): (Long, Long) = unevenBlocks(spark)
       .map(row => (1L, (0 until 4).map(row.getLong(_) & 0xffffff).sum))
       .reduce { case ((count, sum), (one, value)) => (count + one, sum + value) }
-    assertEquals(withSql()(sum), withSql(inMode("merge"): _*)(sum))
+    assertEquals(withSql()(sum), withSql(inMode("merge") ++ unhurried: _*)(sum))
     assertEquals(Seq(encoded), formats)
     assertEquals(Set(Reason.BlockTooLarge.code), reasons.keySet)
     assertTrue(mergedChunks.sum() > 0, "nothing was read merged")
@@ -101,6 +105,10 @@ final class EncodedOriginalsSuite extends EncodedJobs {
       readAgainAfter(inMode(mode): _*)(damageOutputs())
       assertEquals(Some(1L), reasons.get(Reason.OriginalMismatch.code), s"$reasons")
     }
+    // Then Spark finds it before a row is read.
+    val atOnce = "spark.shuffle.detectCorrupt.useExtraMemory" -> "true"
+    readAgainAfter(inMode("merge") :+ atOnce: _*)(damageOutputs())
+    assertEquals(None, reasons.get(Reason.OriginalMismatch.code), s"$reasons")
   }
 
   @Test def `maps whose originals are gone are run again`(): Unit = {

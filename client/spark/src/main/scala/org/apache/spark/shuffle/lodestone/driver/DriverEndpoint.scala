@@ -29,6 +29,7 @@ private[driver] final class DriverEndpoint(
     case message: MapPushed => loop.offer(() => readers.pushed(message))
     case message: MapCounted =>
       loop.offer(message.records.bytes.toLong)(() => counts.counted(message))
+    case message: MapEncoded => loop.offer(() => report.encoded(message))
     case message: TaskRead => loop.offer(() => report.read(message))
     case message: ServiceFound =>
       loop.offer { () =>

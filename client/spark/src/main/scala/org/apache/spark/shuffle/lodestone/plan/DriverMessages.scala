@@ -126,6 +126,23 @@ private[spark] final case class MapCounted(
     records: PackedLongs)
     extends DriverMessage
 
+/** One-way: the bytes of a map attempt whose output is written, if its rows are encoded. */
+private[spark] final case class MapEncoded(shuffleId: Int, bytes: EncodedBytes)
+    extends DriverMessage
+
+/**
+ * What became of rows.
+ *
+ * @param rows
+ *   with their sizes, as Spark's serializer writes them
+ * @param encoded
+ *   before compression
+ * @param compressed
+ *   as they are written, with the heads of row groups
+ */
+private[spark] final case class EncodedBytes(rows: Long, encoded: Long, compressed: Long)
+    extends Serializable
+
 /** Asks for the numbers of records of these maps and partitions. */
 private[spark] final case class GetCounts(
     shuffleId: Int,

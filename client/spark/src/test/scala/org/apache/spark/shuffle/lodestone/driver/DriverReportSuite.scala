@@ -9,6 +9,7 @@ import org.junit.jupiter.api.Test
 import org.apache.spark.SparkEnv
 import org.apache.spark.shuffle.lodestone.{LodestoneReport, LogCapture}
 import org.apache.spark.shuffle.lodestone.driver.report._
+import org.apache.spark.shuffle.lodestone.plan.{BlockFormat, EncodedBytes, MapEncoded}
 import org.apache.spark.shuffle.lodestone.plan.{MapPushed, MapSample, PushCounts, ReadCounts}
 import org.apache.spark.shuffle.lodestone.plan.{Reason, ServiceLocation, ShuffleGeneration}
 import org.apache.spark.shuffle.lodestone.plan.{ShufflePlan, TaskRead}
@@ -63,6 +64,26 @@ class DriverReportSuite extends DriverHarness {
     assertEquals(
       Seq(one.address.toString, "0000000000000abc", "serving"),
       Seq("hostPort", "incarnation", "state").map(used.get(_).asText))
+  }
+
+  @Test def `the report sums the bytes of encoded rows of all maps, and names the format`()
+      : Unit = {
+    val coordinator = driver(Seq(service(1)))
+    coordinator.registered(8, 2, 20, BlockFormat.EncodedRows)
+    coordinator.leftToSpark(9, 2, 3, Reason.FewBlocks, BlockFormat.EncodedRows)
+    coordinator.registered(10, 2, 20)
+    send(MapEncoded(8, EncodedBytes(1000, 300, 200)))
+    send(MapEncoded(8, EncodedBytes(2000, 500, 400)))
+    send(MapEncoded(9, EncodedBytes(50, 40, 30)))
+    assertTrue(LodestoneReport.awaitQuiet(10000))
+    val names = Seq("rowBytes", "encodedBytes", "compressedBytes")
+    assertEquals(Seq(3000L, 800L, 600L), numbers(shuffle(8), names: _*))
+    assertEquals(Seq(50L, 40L, 30L), numbers(shuffle(9), names: _*))
+    assertEquals(Seq(0L, 0L, 0L), numbers(shuffle(10), names: _*))
+    assertEquals(Seq(3050L, 840L, 630L), numbers(report().get("totals"), names: _*))
+    assertEquals(
+      Seq("encoded-rows-1", "encoded-rows-1", "spark-stream"),
+      Seq(8, 9, 10).map(shuffle(_).get("format").asText))
   }
 
   @Test def `Spark's metrics have the same sums under the same codes`(): Unit = {
@@ -214,16 +235,17 @@ class DriverReportSuite extends DriverHarness {
     report.chose(ShuffleGeneration(4, 0), MapSample(1, 2, 3, -1), Some(MergeLimits(5, 6)))
     val zeros =
       """"blocksPushed":0,"bytesPushed":0,"pushRequests":0,"chunksRead":0,"chunkBytes":0,
-        |"localChunkBytes":0,"mergedBlocksRead":0,"originalsRead":0"""
+        |"localChunkBytes":0,"mergedBlocksRead":0,"originalsRead":0,
+        |"rowBytes":0,"encodedBytes":0,"compressedBytes":0"""
     val expected =
       s"""{"version":"${ServiceClient.ClientName}","application":"an \\"app\\"",
          |"totals":{"shuffles":2,"merged":0,"plain":1,"remote":0,"readersWaitedMillis":0,
          |$zeros,"reasons":{"SINGLE_MAP":1}},
          |"shuffles":[{"shuffleId":3,"generation":0,"maps":40,"partitions":7,"state":"plain",
-         |"services":0,"readersWaitedMillis":0,
+         |"format":"spark-stream","services":0,"readersWaitedMillis":0,
          |$zeros,"reasons":{"SINGLE_MAP":1}},
          |{"shuffleId":4,"generation":0,"maps":2,"partitions":2,"state":"registered",
-         |"services":0,"readersWaitedMillis":0,
+         |"format":"spark-stream","services":0,"readersWaitedMillis":0,
          |"sample":{"maps":1,"blocks":2,"bytes":3,"diskReadMicros":-1,
          |"leastBlocks":5,"largestMeanBytes":6},
          |$zeros,"reasons":{}}],

@@ -18,9 +18,9 @@ private[driver] object ShuffleOrigin {
   private val Lodestone = "org.apache.spark.shuffle.lodestone."
 
   /**
-   * Where Spark begins to run a query, or a stage of one. Their callers do not see the exchange. A
-   * thread of Spark's pools (stages since Spark 4, broadcasts, subqueries) begins in `SQLExecution`
-   * as well: its tasks are Spark's own, and an operator that is not Spark's runs inside of them.
+   * Where Spark begins to run a query, or a stage of one. Threads of Spark's pools (stages since
+   * Spark 4, broadcasts, subqueries) begin in `SQLExecution` as well. It is not known who waits for
+   * such a thread: that is Spark itself, unless an operator that is not Spark's submits a stage.
    */
   private val Entries = Seq(
     "org.apache.spark.sql.execution.SQLExecution",

@@ -57,6 +57,9 @@ private[driver] final class ReportCounts {
   @volatile var localChunkBytes = 0L
   @volatile var mergedBlocksRead = 0L
   @volatile var originalsRead = 0L
+  @volatile var rowBytes = 0L
+  @volatile var encodedBytes = 0L
+  @volatile var compressedBytes = 0L
 
   /** Counts by the codes of [[Reason]]. Other codes are counted together. */
   val reasons = TrieMap.empty[String, Long]
@@ -72,7 +75,10 @@ private[driver] final class ReportCounts {
     "chunkBytes" -> chunkBytes,
     "localChunkBytes" -> localChunkBytes,
     "mergedBlocksRead" -> mergedBlocksRead,
-    "originalsRead" -> originalsRead)
+    "originalsRead" -> originalsRead,
+    "rowBytes" -> rowBytes,
+    "encodedBytes" -> encodedBytes,
+    "compressedBytes" -> compressedBytes)
 
   def add(counts: PushCounts): Unit = {
     blocksPushed += counts.blocks
@@ -88,6 +94,12 @@ private[driver] final class ReportCounts {
     mergedBlocksRead += counts.mergedBlocks
     originalsRead += counts.originals
     counts.fallbacks.foreach { case (code, count) => addReason(code, count) }
+  }
+
+  def add(bytes: EncodedBytes): Unit = {
+    rowBytes += bytes.rows
+    encodedBytes += bytes.encoded
+    compressedBytes += bytes.compressed
   }
 
   def addReason(code: String, count: Long): Unit = {
@@ -168,6 +180,12 @@ private[driver] final class DriverReport extends Logged {
     changes += 1
     totals.add(message.counts)
     of(message.generation).foreach(_.counts.add(message.counts))
+  }
+
+  def encoded(message: MapEncoded): Unit = {
+    changes += 1
+    totals.add(message.bytes)
+    records.get(message.shuffleId).foreach(_.counts.add(message.bytes))
   }
 
   def counted(id: ShuffleGeneration, reason: Reason, count: Long): Unit =

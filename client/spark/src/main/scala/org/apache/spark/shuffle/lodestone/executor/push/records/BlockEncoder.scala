@@ -6,7 +6,7 @@ import java.io.OutputStream
 import org.apache.spark.SparkEnv
 import org.apache.spark.serializer.Serializer
 import org.apache.spark.shuffle.lodestone.executor.rows.encoded.EncodedRows
-import org.apache.spark.shuffle.lodestone.plan.BlockFormat
+import org.apache.spark.shuffle.lodestone.plan.{BlockFormat, EncodedBytes}
 import org.apache.spark.storage.ShuffleBlockId
 
 /** Encodes serialized records to blocks. One encoder makes all blocks of a map task. */
@@ -17,6 +17,16 @@ private[push] trait BlockEncoder extends RecordSink {
 
   /** Ends the block. The stream stays open. */
   def close(): Unit
+
+  /**
+   * Returns the sizes that Spark gets for blocks of these lengths, by partition. They decide how
+   * much a task reads, so they are those of Spark's format, if need be estimated; a size is at
+   * least the length, so that readers take no more memory than they reserve.
+   */
+  def sizes(lengths: Array[Long]): Array[Long] = lengths
+
+  /** The bytes of all blocks so far, if they are encoded in a format of our own. */
+  def encoded: Option[EncodedBytes] = None
 
   /** Gives back memory that a codec may hold. The encoder is not used again. */
   def abandon(): Unit
@@ -31,21 +41,44 @@ private[push] object BlockEncoder {
   def apply(
       format: BlockFormat,
       serializer: Serializer,
+      numPartitions: Int,
       env: SparkEnv,
       mostBytes: Int = Int.MaxValue): BlockEncoder = format match {
     case BlockFormat.SparkStream => FrameEncoder(env.conf, env.serializerManager)
     case BlockFormat.EncodedRows =>
-      new RowsEncoder(new EncodedRows.Writer(env.conf, serializer.newInstance(), mostBytes))
+      val rows = new EncodedRows.Writer(env.conf, serializer.newInstance(), mostBytes)
+      new RowsEncoder(rows, numPartitions)
   }
 }
 
 /** Encodes rows of SQL by column. */
-private final class RowsEncoder(rows: EncodedRows.Writer) extends BlockEncoder {
-  override def open(block: ShuffleBlockId, out: OutputStream): Unit = rows.open(out)
+private final class RowsEncoder(rows: EncodedRows.Writer, numPartitions: Int)
+    extends BlockEncoder {
+
+  // By partition, in all blocks, segments and spills so far.
+  private val known = new Array[Long](numPartitions)
+  private val inColumns = new Array[Long](numPartitions)
+  private var partition = 0
+
+  override def open(block: ShuffleBlockId, out: OutputStream): Unit = {
+    partition = block.reduceId
+    rows.open(out)
+  }
 
   override def records(base: AnyRef, offset: Long, length: Int): Unit =
     rows.add(base, offset, length)
 
-  override def close(): Unit = rows.close()
+  override def close(): Unit = {
+    rows.close()
+    known(partition) += rows.known
+    inColumns(partition) += rows.inColumns
+  }
+
+  override def sizes(lengths: Array[Long]): Array[Long] = Array.tabulate(numPartitions) { i =>
+    if (lengths(i) == 0) 0 else math.max(lengths(i), rows.sparksSizeOf(known(i), inColumns(i)))
+  }
+
+  override def encoded: Option[EncodedBytes] = Some(rows.bytes)
+
   override def abandon(): Unit = rows.free()
 }

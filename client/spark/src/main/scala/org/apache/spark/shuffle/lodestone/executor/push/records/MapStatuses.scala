@@ -16,15 +16,15 @@ private[push] object MapStatuses {
 
   def apply(
       location: BlockManagerId,
-      lengths: Array[Long],
+      sizes: Array[Long],
       mapId: Long,
       rows: RowChecksums): MapStatus = {
     val status = withChecksum match {
       case Some(create) =>
         val checksum = Long.box(rows.value)
-        create.invokeWithArguments(MapStatus, location, lengths, Long.box(mapId), checksum)
+        create.invokeWithArguments(MapStatus, location, sizes, Long.box(mapId), checksum)
       case None =>
-        withoutChecksum.get.invokeWithArguments(MapStatus, location, lengths, Long.box(mapId))
+        withoutChecksum.get.invokeWithArguments(MapStatus, location, sizes, Long.box(mapId))
     }
     status.asInstanceOf[MapStatus]
   }

@@ -10,7 +10,7 @@ import org.apache.spark.internal.config
 import org.apache.spark.scheduler.MapStatus
 import org.apache.spark.shuffle.{ShuffleWriteMetricsReporter, ShuffleWriter}
 import org.apache.spark.shuffle.api.{ShuffleExecutorComponents, ShuffleMapOutputWriter}
-import org.apache.spark.shuffle.lodestone.plan.BlockFormat
+import org.apache.spark.shuffle.lodestone.plan.{BlockFormat, EncodedBytes}
 import org.apache.spark.storage.ShuffleBlockId
 
 /**
@@ -33,7 +33,7 @@ private[lodestone] final class SerializedMapWriter[K, V](
   // A block may come from several spills, and an encrypted stream cannot follow another one. The
   // driver leaves such shuffles to Spark (ShuffleEligibility).
   require(!env.serializerManager.encryptionEnabled, "encrypted blocks are not written here")
-  private val encoder = BlockEncoder(format, dependency.serializer, env)
+  private val encoder = BlockEncoder(format, dependency.serializer, numPartitions, env)
   private val rowChecksums = RowChecksums(dependency)
   private val spills = ArrayBuffer.empty[Spill]
   private val pages = new RecordPages(
@@ -43,12 +43,14 @@ private[lodestone] final class SerializedMapWriter[K, V](
     spill)
   private var records = 0L
   private var lengths: Array[Long] = _
+  private var sizes: Array[Long] = _
   private var stopped = false
 
   override def write(rows: Iterator[Product2[K, V]]): Unit =
     try {
       collect(rows)
       lengths = writeOut()
+      sizes = encoder.sizes(lengths)
     } finally {
       try {
         encoder.abandon()
@@ -66,8 +68,11 @@ private[lodestone] final class SerializedMapWriter[K, V](
     } else {
       stopped = true
       context.taskMetrics().incPeakExecutionMemory(pages.peakBytes)
-      Some(MapStatuses(env.blockManager.shuffleServerId, lengths, mapId, rowChecksums))
+      Some(MapStatuses(env.blockManager.shuffleServerId, sizes, mapId, rowChecksums))
     }
+
+  /** The bytes of the output, if it is in a format of our own. */
+  def encoded: Option[EncodedBytes] = encoder.encoded
 
   override def getPartitionLengths(): Array[Long] = lengths
 

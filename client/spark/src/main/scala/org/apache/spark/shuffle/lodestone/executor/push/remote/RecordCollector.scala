@@ -4,7 +4,7 @@ package org.apache.spark.shuffle.lodestone.executor.push.remote
 import org.apache.spark.{ShuffleDependency, SparkEnv}
 import org.apache.spark.internal.config
 import org.apache.spark.memory.TaskMemoryManager
-import org.apache.spark.shuffle.lodestone.plan.BlockFormat
+import org.apache.spark.shuffle.lodestone.plan.{BlockFormat, EncodedBytes}
 
 /** Collects the records of a map task, and makes segments of them when there are enough. */
 private[remote] trait RecordCollector {
@@ -12,6 +12,12 @@ private[remote] trait RecordCollector {
 
   /** All of them are given away when this returns, in the last round of segments. */
   def finish(): Unit
+
+  /** Returns the sizes that Spark gets for blocks of these lengths, when all are finished. */
+  def sizes(lengths: Array[Long]): Array[Long] = lengths
+
+  /** The bytes of all segments, if they are in a format of our own. */
+  def encoded: Option[EncodedBytes] = None
 
   /** Gives all memory back, also in the middle. */
   def close(): Unit

@@ -6,8 +6,7 @@ import org.apache.spark.scheduler.MapStatus
 import org.apache.spark.shuffle.{ShuffleWriteMetricsReporter, ShuffleWriter}
 import org.apache.spark.shuffle.lodestone.executor.push.SegmentBuffers
 import org.apache.spark.shuffle.lodestone.executor.push.records.{MapStatuses, RowChecksums}
-import org.apache.spark.shuffle.lodestone.plan.{BlockFormat, MapPushed, PushCounts, RemoteOutput}
-import org.apache.spark.shuffle.lodestone.plan.ShuffleGeneration
+import org.apache.spark.shuffle.lodestone.plan._
 
 /**
  * Writes the output of a map task to services, while the task runs. Records are collected in
@@ -21,7 +20,7 @@ private[remote] final class RemoteMapWriter[K, V](
     buffers: SegmentBuffers,
     context: TaskContext,
     metrics: ShuffleWriteMetricsReporter,
-    pushed: MapPushed => Unit)
+    report: DriverMessage => Unit)
     extends ShuffleWriter[K, V] {
   private val partitioner = dependency.partitioner
   private val memory = context.taskMemoryManager()
@@ -43,10 +42,11 @@ private[remote] final class RemoteMapWriter[K, V](
       metrics.incWriteTime(System.nanoTime() - beganNs + segments.waitedNanos)
       isOver = true
       lengths = segments.lengths
-      report(output)
+      reportOn(output)
       val attempt = push.attempt
       val location = output.location(attempt.shuffleId)
-      status = Some(MapStatuses(location, lengths, attempt.mapId, rowChecksums))
+      val sizes = collector.sizes(lengths)
+      status = Some(MapStatuses(location, sizes, attempt.mapId, rowChecksums))
     } finally {
       // First, so that streams which are closed next do not wait for memory.
       segments.close()
@@ -86,7 +86,7 @@ private[remote] final class RemoteMapWriter[K, V](
     collector.add(rank, key, value)
   }
 
-  private def report(output: RemoteOutput): Unit = {
+  private def reportOn(output: RemoteOutput): Unit = {
     val bytes = lengths.sum
     metrics.incBytesWritten(bytes)
     metrics.incRecordsWritten(records)
@@ -95,6 +95,7 @@ private[remote] final class RemoteMapWriter[K, V](
     val id = ShuffleGeneration(attempt.shuffleId, output.generation)
     val counts =
       PushCounts(segments.segments.toLong, bytes, push.requestCount, Map.empty)
-    pushed(MapPushed(id, attempt.mapIndex, attempt.mapId, counts))
+    report(MapPushed(id, attempt.mapIndex, attempt.mapId, counts))
+    collector.encoded.foreach(bytes => report(MapEncoded(attempt.shuffleId, bytes)))
   }
 }

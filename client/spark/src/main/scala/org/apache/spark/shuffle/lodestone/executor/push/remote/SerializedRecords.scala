@@ -7,7 +7,7 @@ import org.apache.spark.memory.TaskMemoryManager
 import org.apache.spark.serializer.Serializer
 import org.apache.spark.shuffle.lodestone.executor.push.records.{BlockEncoder, PartitionedRecords}
 import org.apache.spark.shuffle.lodestone.executor.push.records.{RecordInput, RecordPages}
-import org.apache.spark.shuffle.lodestone.plan.BlockFormat
+import org.apache.spark.shuffle.lodestone.plan.{BlockFormat, EncodedBytes}
 
 /**
  * Records whose bytes may be in any order: each is serialized once, alone, and then only copied.
@@ -20,7 +20,8 @@ private[remote] final class SerializedRecords(
     segments: SegmentWriter)
     extends RecordCollector {
   private val env = SparkEnv.get
-  private val encoder = BlockEncoder(format, serializer, env, segments.segmentBytes)
+  private val encoder =
+    BlockEncoder(format, serializer, numPartitions, env, segments.segmentBytes)
   private val pages = new RecordPages(
     memory,
     numPartitions,
@@ -43,6 +44,10 @@ private[remote] final class SerializedRecords(
   override def close(): Unit =
     try encoder.abandon()
     finally pages.free()
+
+  override def sizes(lengths: Array[Long]): Array[Long] = encoder.sizes(lengths)
+
+  override def encoded: Option[EncodedBytes] = encoder.encoded
 
   override def peakBytes: Long = pages.peakBytes
 

@@ -9,7 +9,7 @@ import org.apache.spark.SparkConf
 import org.apache.spark.internal.config
 import org.apache.spark.io.{CompressionCodec, LZ4CompressionCodec}
 import org.apache.spark.serializer.SerializerInstance
-import org.apache.spark.shuffle.lodestone.plan.SqlRows
+import org.apache.spark.shuffle.lodestone.plan.{EncodedBytes, SqlRows}
 
 /** Rows of SQL's exchanges in Lodestone's own format (docs/encoded-rows.md). */
 private[executor] object EncodedRows {
@@ -32,6 +32,18 @@ private[executor] object EncodedRows {
 
     /** Adds rows that lie one after another in memory, as the serializer wrote them. */
     def add(base: AnyRef, offset: Long, length: Int): Unit = groups.add(base, offset, length)
+
+    /** Of the last block: compressed bytes of its rows that are written as rows. */
+    def known: Long = groups.known
+
+    /** Of the last block: bytes of its rows that are written as columns. */
+    def inColumns: Long = groups.inColumns
+
+    /** Returns the estimated size in Spark's format of a block with these sums. */
+    def sparksSizeOf(known: Long, inColumns: Long): Long = groups.sample.sizeOf(known, inColumns)
+
+    /** The bytes of all blocks so far. */
+    def bytes: EncodedBytes = groups.bytes
 
     /** Ends the block. */
     def close(): Unit = groups.close()

@@ -5,7 +5,7 @@ import java.io.OutputStream
 import java.util.zip.CRC32C
 
 import org.apache.spark.shuffle.lodestone.executor.rows.Lz4Blocks
-import org.apache.spark.shuffle.lodestone.plan.SqlRows
+import org.apache.spark.shuffle.lodestone.plan.{EncodedBytes, SqlRows}
 import org.apache.spark.unsafe.Platform
 
 /** Writes rows in groups. It has memory for one of them, whatever the number of partitions is. */
@@ -26,9 +26,27 @@ private[encoded] final class RowGroupWriter(
   private[this] var preferred = Columns
   private[this] var untilCompared = 0
 
+  /** What blocks would be in Spark's format. */
+  val sample: RowSample = RowSample.of(codec)
+  private[this] var knownOfBlock = 0L
+  private[this] var inColumnsOfBlock = 0L
+
+  /** Of the last block: what [[RowSample.sizeOf]] takes. */
+  def known: Long = knownOfBlock
+  def inColumns: Long = inColumnsOfBlock
+
+  // Of all blocks.
+  private[this] var rowBytes = 0L
+  private[this] var encodedBytes = 0L
+  private[this] var compressedBytes = 0L
+
+  def bytes: EncodedBytes = EncodedBytes(rowBytes, encodedBytes, compressedBytes)
+
   /** Begins a block. Drops what a failed block left behind. */
   def open(out: OutputStream): Unit = {
     group.clear()
+    knownOfBlock = 0
+    inColumnsOfBlock = 0
     this.out = out
   }
 
@@ -51,7 +69,8 @@ private[encoded] final class RowGroupWriter(
     if (preferred == Rows && untilCompared > 0) packed.take(Rows, group.bytes, group.size)
     else encode()
     if (untilCompared > 0) untilCompared -= 1
-    write()
+    sampleRows()
+    write(group.size)
     group.clear()
   }
 
@@ -75,6 +94,18 @@ private[encoded] final class RowGroupWriter(
     }
   }
 
+  private def sampleRows(): Unit =
+    if (packed.kind == Rows) {
+      knownOfBlock += packed.size
+    } else {
+      inColumnsOfBlock += group.size
+      val due = sample.due(group.size)
+      if (due > 0) {
+        otherPacked.take(Rows, group.bytes, due)
+        sample.add(due, otherPacked.size)
+      }
+    }
+
   private def prefer(kind: Int): Unit = {
     preferred = kind
     untilCompared = GroupsBetween
@@ -87,14 +118,18 @@ private[encoded] final class RowGroupWriter(
       val some = math.min(length - done, piece.length)
       Platform.copyMemory(base, offset + done, piece, ByteSink.address(0), some.toLong)
       packed.take(Piece, piece, some)
-      write()
+      knownOfBlock += packed.size
+      write(some)
       done += some
     }
   }
 
-  private def write(): Unit = {
+  private def write(ofRows: Int): Unit = {
     val group = packed.finish(numFields, checksum)
     out.write(group, 0, HeadBytes + packed.size)
+    rowBytes += ofRows
+    encodedBytes += packed.plainSize
+    compressedBytes += HeadBytes + packed.size
   }
 }
 
@@ -110,8 +145,12 @@ private[encoded] object RowGroupWriter {
     private[this] var bytes = new Array[Byte](HeadBytes)
     private[this] var head = Lz4Blocks.numbersIn(bytes)
     private[this] var filled = 0
+    private[this] var kindOfGroup = 0
+    private[this] var plainBytes = 0
 
     def size: Int = filled
+    def kind: Int = kindOfGroup
+    def plainSize: Int = plainBytes
 
     def take(kind: Int, plain: Array[Byte], length: Int): Unit = {
       val most = HeadBytes + math.max(codec.mostBytes(length), length)
@@ -119,6 +158,8 @@ private[encoded] object RowGroupWriter {
         bytes = new Array[Byte](most)
         head = Lz4Blocks.numbersIn(bytes)
       }
+      kindOfGroup = kind
+      plainBytes = length
       filled = codec.compress(plain, length, bytes, HeadBytes)
       var id = codec.id
       if (filled >= length) {
