@@ -29,9 +29,9 @@ private[lodestone] trait DriverLink extends Logged {
     } catch {
       // Spark's RPC throws if it is stopped or the driver is gone, without an exception type for
       // it. No row is lost or doubled. Without a TaskRead or a MapEncoded the report lacks
-      // numbers. Without a MapPushed the first reader waits for `push.timeout`. Without a MapCounted a reader takes
-      // the originals of the map unchecked, and counts them. Without a ServiceFound the driver
-      // waits for this host for a limited time.
+      // numbers. Without a MapPushed the first reader waits for `push.timeout`. Without a
+      // MapCounted a reader takes the originals of the map unchecked, and counts them. Without a
+      // ServiceFound the driver waits for this host for a limited time.
       case NonFatal(failure) => log.warn("A report to the driver was not sent", failure)
     }
 

@@ -6,7 +6,7 @@ import java.util.zip.CRC32C
 
 import org.apache.spark.shuffle.lodestone.executor.rows.{BrokenRowsException, Lz4Blocks}
 
-/** Reads row groups of a stream, one after another, and checks that they are as they were written. */
+/** Reads row groups of a stream, one after another, and compares their checksums. */
 private[encoded] final class RowGroupBytes {
   import RowGroupHead._
 

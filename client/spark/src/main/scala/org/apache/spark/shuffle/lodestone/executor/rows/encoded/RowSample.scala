@@ -3,9 +3,9 @@ package org.apache.spark.shuffle.lodestone.executor.rows.encoded
 
 /**
  * Estimates the size that blocks would have in Spark's format. Adaptive execution chooses by the
- * sizes of blocks how much a task reads, and its settings are made for that format: an encoded block
- * has more rows than one of Spark's with as many bytes, and a hundred times as many if its columns
- * are nearly constant.
+ * sizes of blocks how much a task reads, and its settings are made for that format: an encoded
+ * block has more rows than one of Spark's with as many bytes, and a hundred times as many if its
+ * columns are nearly constant.
  *
  * What is written as rows has a known size. Of row groups that are written as columns, the codec
  * compresses a small part as rows, and this part stands for all such groups of the map task.
