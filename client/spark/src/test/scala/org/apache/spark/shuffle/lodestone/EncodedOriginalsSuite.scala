@@ -42,11 +42,11 @@ final class EncodedOriginalsSuite extends EncodedJobs {
   @Test def `codecs that are not Lodestone's and the key keep Spark's format`(): Unit = {
     start()
     val expected = withSql()(rowsOf(everything))
-    for (mode <- Seq("merge", "auto");
-      setting <- Seq(
-        "spark.io.compression.codec" -> "snappy",
-        "spark.shuffle.compress" -> "false",
-        "spark.lodestone.encodedRows" -> "false")) {
+    for ((mode, setting) <- Seq(
+        "auto" -> ("spark.io.compression.codec" -> "snappy"),
+        "merge" -> ("spark.shuffle.compress" -> "false"),
+        "auto" -> ("spark.lodestone.encodedRows" -> "false"),
+        "merge" -> ("spark.lodestone.encodedRows" -> "false"))) {
       val plain = bytesOf(setting)(expected)
       val ours = bytesOf(inMode(mode) :+ setting: _*)(expected)
       assertTrue(ours > plain * 0.9 && ours < plain * 1.1, s"$setting: $ours bytes, not $plain")
@@ -152,6 +152,7 @@ final class EncodedOriginalsSuite extends EncodedJobs {
       val cached = spark.sql("select k, sum(v) s from t group by k").cache()
       cached.count()
       cached.collect()
+      cached.unpersist(blocking = true)
     },
     "a table that is written" -> { spark =>
       val made = new File(directory.toFile, "made").getPath
@@ -162,13 +163,16 @@ final class EncodedOriginalsSuite extends EncodedJobs {
   @Test def `exchanges of all kinds of queries are encoded, with and without adaptive execution`()
       : Unit = {
     start()
-    for (adaptive <- Seq("true", "false"); (name, query) <- queries) {
-      withSql(inMode("auto") :+ "spark.sql.adaptive.enabled" -> adaptive: _*) { spark =>
-        spark.range(0, 1000, 1, 4).selectExpr("id % 97 as k", "id as v").createTempView("t")
+    withSql(inMode("auto"): _*) { spark =>
+      spark.range(0, 1000, 1, 4).selectExpr("id % 97 as k", "id as v").createTempView("t")
+      for (adaptive <- Seq("true", "false"); (name, query) <- queries) {
+        spark.conf.set("spark.sql.adaptive.enabled", adaptive)
+        val before = formats.size
         query(spark)
+        val made = formats.drop(before)
+        assertTrue(made.nonEmpty, s"$name: nothing was shuffled")
+        assertEquals(Set(encoded), made.toSet, s"$name, adaptive execution: $adaptive")
       }
-      assertTrue(formats.nonEmpty, s"$name: nothing was shuffled")
-      assertEquals(Set(encoded), formats.toSet, s"$name, adaptive execution: $adaptive")
     }
   }
 }

@@ -54,15 +54,15 @@ private[driver] object ShuffleOrigin {
    * of a query. If in doubt it is false: Spark's operators then read Spark's format, as others can.
    */
   def isSparksOwn: Boolean = {
-    val decides: JFunction[Stream[StackWalker.StackFrame], Option[Class[_]]] = frames => {
+    val decides: JFunction[Stream[StackWalker.StackFrame], Boolean] = frames => {
       val callers = frames.map[Class[_]](_.getDeclaringClass).iterator()
       var caller: Option[Class[_]] = None
       while (caller.isEmpty && callers.hasNext) {
         caller = Some(callers.next()).filter(one => isEntry(one) || !isInBetween(one))
       }
-      caller
+      caller.exists(one => isEntry(one) && isSparks(one))
     }
-    walker.walk(decides).exists(caller => isEntry(caller) && isSparks(caller))
+    walker.walk[Boolean](decides)
   }
 
   private val walker = StackWalker.getInstance(StackWalker.Option.RETAIN_CLASS_REFERENCE)
