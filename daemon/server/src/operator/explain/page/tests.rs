@@ -46,8 +46,7 @@ const REPORT: &str = r#"{
         "sentences": {"SINGLE_MAP": "nothing to merge", "LOCAL_MAP_READ": "in place"}
     }"#;
 
-const TEXT: &str = "\
-app-1: ended 12 s ago, says 127.0.0.1:7337
+const TEXT: &str = "app-1: ended 12 s ago, says 127.0.0.1:7337
 lodestone 0.1.0 on Spark 4.1.2
 
 3 shuffles: 1 merged, 1 remote, 1 left to plain Spark
@@ -64,10 +63,14 @@ services
   10.0.0.1:7337  serving
 
 shuffles
-  shuffle  generation  maps  partitions  mean block  disk us  state   format                rows    stored  pushed  merged  chunks  originals  waited ms  why not more
-        0           0    12         100       2,048      118  merged  encoded-rows-1  1,200.0 MB  437.0 MB   1,200     100     100      1,100      1,234  LOCAL_MAP_READ 1,100
-        1           0     1         100           -        -  plain   spark-stream             -         -       0       0       0          0          0  SINGLE_MAP 1
-        2           0     9           9           -        -  remote                           -         -       0       0       0          0          0
+  shuffle  generation  maps  partitions  mean block  disk us  state   format                rows    stored  \
+pushed  merged  chunks  originals  waited ms  why not more
+        0           0    12         100       2,048      118  merged  encoded-rows-1  1,200.0 MB  437.0 MB   \
+1,200     100     100      1,100      1,234  LOCAL_MAP_READ 1,100
+        1           0     1         100           -        -  plain   spark-stream             -         -       \
+0       0       0          0          0  SINGLE_MAP 1
+        2           0     9           9           -        -  remote                           -         -       \
+0       0       0          0          0
 ";
 
 #[test]

@@ -79,7 +79,7 @@ final class EncodedSizesSuite extends EncodedJobs {
       assertSizes(1500, Seq("auto" -> "lz4", "auto" -> "zstd"))(name, table)
   }
 
-  /** Of all blocks but the largest one, which has the large row. */
+  /** Bytes of all blocks but the largest one, which has the large row. */
   private def withoutLargest(sizes: Seq[Seq[Long]]): Double =
     (sizes.flatten.sum - sizes.flatten.max).toDouble
 

@@ -33,10 +33,10 @@ private[executor] object EncodedRows {
     /** Adds rows that lie one after another in memory, as the serializer wrote them. */
     def add(base: AnyRef, offset: Long, length: Int): Unit = groups.add(base, offset, length)
 
-    /** Of the last block: compressed bytes of its rows that are written as rows. */
+    /** Compressed bytes of those rows of the last block that are written as rows. */
     def known: Long = groups.known
 
-    /** Of the last block: bytes of its rows that are written as columns. */
+    /** Bytes of those rows of the last block that are written as columns. */
     def inColumns: Long = groups.inColumns
 
     /** Returns the estimated size in Spark's format of a block with these sums. */

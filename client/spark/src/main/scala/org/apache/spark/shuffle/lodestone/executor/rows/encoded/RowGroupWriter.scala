@@ -31,11 +31,11 @@ private[encoded] final class RowGroupWriter(
   private[this] var knownOfBlock = 0L
   private[this] var inColumnsOfBlock = 0L
 
-  /** Of the last block: what [[RowSample.sizeOf]] takes. */
+  /** Sums of the last block, for [[RowSample.sizeOf]]. */
   def known: Long = knownOfBlock
   def inColumns: Long = inColumnsOfBlock
 
-  // Of all blocks.
+  // Sums of all blocks.
   private[this] var rowBytes = 0L
   private[this] var encodedBytes = 0L
   private[this] var compressedBytes = 0L
