@@ -45,7 +45,7 @@ class Outcome:
     health_s: float
     requests: int
     failures: list[str]
-    # Those of requests that began before the attack or after it.
+    # Failures of requests that began before the attack, or after it.
     failures_in_calm: list[str]
     peak_mib: float
     ended: bool

@@ -86,14 +86,17 @@ impl Call {
         }
     }
 
-    /// For requests that are carried out on a thread of the disk for which they wait.
-    #[must_use]
-    pub fn at_its_disk(&self) -> Self {
-        let wait = Wait::AtItsDisk;
+    fn waiting(&self, wait: Wait) -> Self {
         Self {
             wait,
             ..self.clone()
         }
+    }
+
+    /// For requests that are carried out on a thread of the disk for which they wait.
+    #[must_use]
+    pub fn at_its_disk(&self) -> Self {
+        self.waiting(Wait::AtItsDisk)
     }
 
     /// For requests that are carried out on threads of this kind.
@@ -111,21 +114,13 @@ impl Call {
     /// For requests that are carried out on the thread that reads them.
     #[must_use]
     pub fn without_waiting(&self) -> Self {
-        let wait = Wait::Never;
-        Self {
-            wait,
-            ..self.clone()
-        }
+        self.waiting(Wait::Never)
     }
 
     /// For requests that have waited for their turn, and are tried again before they take a thread.
     #[must_use]
     pub fn again_without_waiting(&self) -> Self {
-        let wait = Wait::NeverAgain;
-        Self {
-            wait,
-            ..self.clone()
-        }
+        self.waiting(Wait::NeverAgain)
     }
 }
 

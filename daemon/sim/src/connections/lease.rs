@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Leases: of an application whose driver lives, which must not end while the daemon stands still;
-//! of one whose driver is silent, which must end in time; and an application of executors, which
-//! has none, and ends when their directories have vanished.
+//! Leases. That of a living driver must not end while the daemon stands still. That of a silent
+//! driver must end in time. An application of executors has no lease: it ends when their
+//! directories have vanished.
 
 use std::path::Path;
 use std::time::Duration;

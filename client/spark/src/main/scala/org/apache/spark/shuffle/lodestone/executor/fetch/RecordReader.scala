@@ -105,11 +105,12 @@ private[fetch] object RecordReader {
     val env = SparkEnv.get
     val conf = env.conf
     val isSparks = format == BlockFormat.SparkStream
+    val isCheckedAtOnce = conf.get(config.SHUFFLE_DETECT_CORRUPT_MEMORY)
     val lz4 =
       if (isSparks && Lz4Blocks.areUsed(conf, env.serializerManager)) Some(new Lz4Reader) else None
     def decoded(id: BlockId, bytes: InputStream): InputStream =
       if (isSparks) lz4.fold(env.serializerManager.wrapStream(id, bytes))(_(bytes))
-      else if (conf.get(config.SHUFFLE_DETECT_CORRUPT_MEMORY)) new CheckedGroups(bytes)
+      else if (isCheckedAtOnce) new CheckedGroups(bytes)
       else new FilterInputStream(bytes) {}
     new ShuffleBlockFetcherIterator(
       task.context,

@@ -20,8 +20,8 @@ private[push] trait BlockEncoder extends RecordSink {
 
   /**
    * Returns the sizes that Spark gets for blocks of these lengths, by partition. They decide how
-   * much a task reads, so they are those of Spark's format, if need be estimated; a size is at
-   * least the length, so that readers take no more memory than they reserve.
+   * much a task reads. They are the sizes of Spark's format, which may be estimated. A size is at
+   * least the length: readers take no more memory than they reserve.
    */
   def sizes(lengths: Array[Long]): Array[Long] = lengths
 
