@@ -352,22 +352,24 @@ fn layouts(book: &mut Book) {
     };
     book.add(
         "known-and-unknown",
-        "incarnation=7 partitions=[{reduceId=3 code=OK runs=[{first=0 segments=[{mapIndex=7 \
-         mapId=42 sequence=0 length=5 records=2 crc32c=0x9a71bb4c},{mapIndex=8 mapId=43 \
+        "incarnation=7 format=encoded-rows-1 partitions=[{reduceId=3 code=OK runs=[{first=0 \
+         segments=[{mapIndex=7 mapId=42 sequence=0 length=5 records=2 crc32c=0x9a71bb4c},{mapIndex=8 mapId=43 \
          sequence=1 length=1 records=-1 crc32c=0x00000000}]},{first=9 \
          segments=[{mapIndex=2147483647 mapId=9223372036854775807 sequence=2147483647 \
          length=2147483647 records=2147483647 crc32c=0xffffffff}]}]},{reduceId=4 \
          code=UNKNOWN_PARTITION runs=[]}]",
         SegmentLayoutReply {
             incarnation: 7,
+            format: "encoded-rows-1".to_owned(),
             partitions: vec![known, unknown],
         },
     );
     book.add(
         "no-partitions",
-        "incarnation=-1 partitions=[]",
+        "incarnation=-1 format='' partitions=[]",
         SegmentLayoutReply {
             incarnation: -1,
+            format: String::new(),
             partitions: vec![],
         },
     );

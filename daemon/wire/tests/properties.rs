@@ -174,9 +174,9 @@ proptest! {
 
     #[test]
     fn random_layouts_come_back_and_no_cut_one_is_accepted(
-        incarnation: i64, partitions in vec(partition(), 0..5),
+        incarnation: i64, format: String, partitions in vec(partition(), 0..5),
     ) {
-        round_trip(&SegmentLayoutReply { incarnation, partitions });
+        round_trip(&SegmentLayoutReply { incarnation, format, partitions });
     }
 
     #[test]

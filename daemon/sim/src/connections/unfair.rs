@@ -200,10 +200,10 @@ async fn own_shuffle(
     };
     let _ = client.rpc(&register.to_bytes()).await?;
     if bytes == 0 {
-        let partitions = Vec::new();
         let nothing = SegmentLayoutReply {
             incarnation,
-            partitions,
+            format: String::new(),
+            partitions: Vec::new(),
         };
         return Ok((key, nothing));
     }

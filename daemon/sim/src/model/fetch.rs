@@ -46,11 +46,13 @@ impl Model {
             _ => self.shuffle(&request.key, Code::UnknownShuffle),
         };
         let expected = found.as_ref().map(|_| ()).map_err(|code| *code);
+        let format = found.as_ref().map_or("", |shuffle| &shuffle.format).to_owned();
         let reply: Option<SegmentLayoutReply> = refused_or(answer, incarnation, expected)?;
         let (Some(reply), Ok(shuffle)) = (reply, found) else {
             return Ok(());
         };
         agree("incarnation", &reply.incarnation, &incarnation)?;
+        agree("format", &reply.format, &format)?;
         let asked = reply.partitions.iter().map(|p| p.reduce_id).collect();
         agree("partitions", &request.reduce_ids, &asked)?;
         let mut dropped = 0;

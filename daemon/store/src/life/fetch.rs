@@ -94,6 +94,13 @@ impl Store {
         generation.check_readable(&reading(&generation.partitions))
     }
 
+    /// Returns the format of the blocks of a shuffle that may be read. Spark's own push names none.
+    pub fn readable_format(&self, key: &ShuffleKey) -> Result<String, Refusal> {
+        let generation = self.generation(key, Code::UnknownShuffle)?;
+        generation.check_readable(&reading(&generation.partitions))?;
+        Ok(generation.format().to_owned())
+    }
+
     /// Refuses unless these are slots of the partition, in order, and no run is empty.
     pub fn check_slots(
         &self,

@@ -144,6 +144,11 @@ impl Generation {
         Kind::of(self.spec.as_ref())
     }
 
+    /// Returns the registered name; none if Spark itself pushes.
+    pub(crate) fn format(&self) -> &str {
+        self.spec.as_ref().map_or("", |spec| &spec.format)
+    }
+
     /// Returns the registered number; the largest possible one if Spark itself pushes.
     pub(crate) fn num_maps(&self) -> u32 {
         self.spec.as_ref().map_or(u32::MAX, |spec| spec.num_maps)

@@ -4,7 +4,7 @@
 //! ```text
 //! SegmentLayout      86  appId, i32 appAttempt, i64 incarnation, i32 shuffleId, i32 generation,
 //!                        i32 mapStart, i32 mapEnd, i32[] reduceIds
-//! SegmentLayoutReply 94  i64 incarnation, PartitionLayout[]
+//! SegmentLayoutReply 94  i64 incarnation, string format, PartitionLayout[]
 //! PartitionLayout        i32 reduceId, i8 code, LaidRun[]
 //! LaidRun                i32 first, LaidSegment[]
 //! LaidSegment            i32 mapIndex, i64 mapId, i32 sequence, i32 length, i32 records,
@@ -41,6 +41,9 @@ message! { strict, 94;
     pub struct SegmentLayoutReply {
         /// Incarnation of the daemon.
         pub incarnation: i64,
+        /// The format of the shuffle's blocks, as it was registered. A reader of another format must
+        /// not read them.
+        pub format: String,
         /// One per partition asked.
         pub partitions: Vec<PartitionLayout>,
     }

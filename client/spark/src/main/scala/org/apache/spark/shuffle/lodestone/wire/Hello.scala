@@ -5,7 +5,7 @@ private[spark] final case class Hello(protocolVersion: Int, clientName: String)
     extends Message(64)
 
 private[spark] object Hello {
-  val ProtocolVersion = 6
+  val ProtocolVersion = 7
 }
 
 private[spark] final case class HelloReply(

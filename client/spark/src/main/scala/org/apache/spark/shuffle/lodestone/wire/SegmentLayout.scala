@@ -32,8 +32,10 @@ private[spark] final case class PartitionLayout(
     status: Status,
     runs: Array[LaidRun])
 
+/** `format` is the one that the shuffle was registered with. */
 private[spark] final case class SegmentLayoutReply(
     incarnation: Long,
+    format: String,
     partitions: Array[PartitionLayout])
     extends Message(SegmentLayoutReply.typeId)
 
@@ -45,6 +47,7 @@ private[spark] object SegmentLayoutReply extends Codec[SegmentLayoutReply](94) {
   override private[wire] def read(in: WireReader): SegmentLayoutReply =
     SegmentLayoutReply(
       in.long(),
+      in.string(),
       in.seq(MinPartitionBytes) {
         PartitionLayout(
           in.int(),

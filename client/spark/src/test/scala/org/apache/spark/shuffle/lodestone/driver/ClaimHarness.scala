@@ -8,6 +8,7 @@ import org.apache.spark.{MapOutputTrackerMaster, SparkEnv}
 import org.apache.spark.rpc.{RpcEndpoint, RpcEnv}
 import org.apache.spark.scheduler.MapStatus
 import org.apache.spark.shuffle.lodestone.driver.ScriptedService._
+import org.apache.spark.shuffle.lodestone.plan.BlockFormat.SparkStream
 import org.apache.spark.shuffle.lodestone.plan.{DamagedSegment, GetPlan, LostAt, MissingBlock}
 import org.apache.spark.shuffle.lodestone.plan.{OutputsLost, PlanAnswer, Reason, RemoteOutput}
 import org.apache.spark.shuffle.lodestone.plan.RemotePart
@@ -100,6 +101,6 @@ private[driver] abstract class ClaimHarness extends DriverHarness {
 
   protected def showing(segment: LaidSegment): Answer = {
     val partition = PartitionLayout(42, Status.Ok, Array(LaidRun(7, Array(segment))))
-    Answer(SegmentLayoutReply(1, Array(partition)))
+    Answer(SegmentLayoutReply(1, SparkStream.name, Array(partition)))
   }
 }

@@ -10,6 +10,7 @@ import org.junit.jupiter.api.Assertions.{assertEquals, assertFalse, assertTrue}
 import org.junit.jupiter.api.Test
 
 import org.apache.spark.shuffle.lodestone.driver.ScriptedService._
+import org.apache.spark.shuffle.lodestone.plan.BlockFormat.SparkStream
 import org.apache.spark.shuffle.lodestone.plan.{DamagedSegment, Reason, ServiceLocation}
 import org.apache.spark.shuffle.lodestone.plan.{ShufflePlan, UnreadChunk}
 import org.apache.spark.shuffle.lodestone.wire.{Crc32c, FetchSegments, LaidRun, LaidSegment}
@@ -180,6 +181,7 @@ final class DamageClaimsSuite extends ClaimHarness {
         Answer(
           SegmentLayoutReply(
             1,
+            SparkStream.name,
             Array(PartitionLayout(asked.reduceIds.head, Status.Ok, Array(run)))))
       case _: FetchSegments => AnswerAfter(gate, Refused(Status.Overloaded, 1, "scripted"))
     }

@@ -14,6 +14,7 @@ import org.apache.spark.network.server.{OneForOneStreamManager, RpcHandler, Stre
 import org.apache.spark.network.shuffle.protocol.{BlockTransferMessage, RemoveShuffleMerge}
 import org.apache.spark.network.util.{MapConfigProvider, TransportConf}
 import org.apache.spark.shuffle.lodestone.config.HostPort
+import org.apache.spark.shuffle.lodestone.plan.BlockFormat
 import org.apache.spark.shuffle.lodestone.wire.{Done, Hello, HelloReply, LaidRun, LeaseReply, Load}
 import org.apache.spark.shuffle.lodestone.wire.{Message, OpenStream, PartitionLayout, RenewLease}
 import org.apache.spark.shuffle.lodestone.wire.{RequestCodecs, SegmentLayout, SegmentLayoutReply}
@@ -75,7 +76,7 @@ private[lodestone] final class ScriptedService(val incarnation: Long, port: Int 
     case lease: RenewLease => LeaseReply(incarnation, lease.ttlMs, Healthy)
     case asked: SegmentLayout =>
       val nothing = asked.reduceIds.map(PartitionLayout(_, Status.Ok, Array.empty[LaidRun]))
-      SegmentLayoutReply(incarnation, nothing)
+      SegmentLayoutReply(incarnation, BlockFormat.SparkStream.name, nothing)
     case _ => Done(incarnation)
   }
 

@@ -87,7 +87,7 @@ final class GoldenBytesSuite {
     val unknown = PartitionLayout(4, Status.UnknownPartition, Array.empty)
     assertGolden(
       "SegmentLayoutReply.known-and-unknown",
-      SegmentLayoutReply(7, Array(known, unknown)))
+      SegmentLayoutReply(7, "encoded-rows-1", Array(known, unknown)))
     assertTrue(load.serving)
   }
 }

@@ -8,9 +8,14 @@ import scala.concurrent.duration.DurationLong
 import scala.util.{Failure, Success, Try}
 
 import org.apache.spark.shuffle.lodestone.config.Logged
-import org.apache.spark.shuffle.lodestone.plan.{Reason, ServiceLocation, ShuffleGeneration}
+import org.apache.spark.shuffle.lodestone.plan.{
+  BlockFormat,
+  Reason,
+  ServiceLocation,
+  ShuffleGeneration
+}
 import org.apache.spark.shuffle.lodestone.transport.ServiceClient
-import org.apache.spark.shuffle.lodestone.wire.{MapRange, PartitionLayout}
+import org.apache.spark.shuffle.lodestone.wire.{MapRange, PartitionLayout, SegmentLayoutReply}
 
 /** When a task sends a request for layouts again, and how long it waits for the answer. */
 private[fetch] trait LayoutRules {
@@ -24,10 +29,14 @@ private[fetch] final case class LayoutAnswer(
     reduceIds: Seq[Int],
     layouts: Either[Reason, Seq[PartitionLayout]])
 
-/** Asks services for the layouts of partitions, all at the same time. */
+/**
+ * Asks services for the layouts of partitions, all at the same time. A service whose segments are
+ * of another format than the reader's is treated as one that sends no layout.
+ */
 private[fetch] final class LayoutReader(
     client: ServiceClient,
     val generation: ShuffleGeneration,
+    format: BlockFormat,
     maps: MapRange) extends Logged {
   import LayoutReader._
 
@@ -50,7 +59,7 @@ private[fetch] final class LayoutReader(
       (service, part, answer)
     }
     asked.map { case (service, part, answer) =>
-      val layouts = rules.await(answer) match {
+      val layouts = rules.await(answer).flatMap(ofFormat) match {
         case Success(reply) => Right(reply.partitions.toSeq)
         case Failure(failure) =>
           log.warn(s"${service.hostPort} sent no layout of $generation: ${failure.getMessage}")
@@ -59,6 +68,10 @@ private[fetch] final class LayoutReader(
       LayoutAnswer(service, part.toSeq, layouts)
     }
   }
+
+  private def ofFormat(reply: SegmentLayoutReply): Try[SegmentLayoutReply] =
+    if (reply.format == format.name) Success(reply)
+    else Failure(new IOException(s"segments of format ${reply.format}, not ${format.name}"))
 
   /** For a task that reads originals instead: no request is sent again. */
   def askOnce(sources: Iterable[(ServiceLocation, Iterable[Int])])(

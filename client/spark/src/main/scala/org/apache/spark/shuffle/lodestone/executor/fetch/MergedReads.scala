@@ -140,7 +140,8 @@ private[lodestone] final class MergedReads(
       val partitions = ReadSources.partitionsOf(originals.map(_._2))
       val perPartition = blocks / math.max(1, partitions.size)
       val sources = partitions.groupBy(id => plan.services(plan.groupOf(plan.newest, id)))
-      new LayoutReader(client, generation, task.range.maps).askOnce(sources)(_ => perPartition)
+      val reader = new LayoutReader(client, generation, handle.format, task.range.maps)
+      reader.askOnce(sources)(_ => perPartition)
     }
   }
 }

@@ -18,7 +18,12 @@ import org.apache.spark.network.server.{OneForOneStreamManager, RpcHandler, Stre
 import org.apache.spark.network.shuffle.BlockFetchingListener
 import org.apache.spark.network.util.{MapConfigProvider, TransportConf}
 import org.apache.spark.shuffle.lodestone.config.HostPort
-import org.apache.spark.shuffle.lodestone.plan.{Reason, ServiceLocation, ShuffleGeneration}
+import org.apache.spark.shuffle.lodestone.plan.{
+  BlockFormat,
+  Reason,
+  ServiceLocation,
+  ShuffleGeneration
+}
 import org.apache.spark.shuffle.lodestone.transport.{RequestTimer, SameThread, ServiceClient}
 import org.apache.spark.shuffle.lodestone.transport.ServiceHealth
 import org.apache.spark.shuffle.lodestone.wire.{Application, HelloReply, LaidSegment, Load}
@@ -150,7 +155,7 @@ final class UnhelpfulServiceSuite {
 
   /** Why there are no layouts, and of how many partitions. */
   private def withoutLayout(): (Set[Reason], Int) = {
-    val reader = new LayoutReader(client, generation, MapRange.All)
+    val reader = new LayoutReader(client, generation, BlockFormat.SparkStream, MapRange.All)
     val answers = reader.askOnce(Seq(service -> (0 until partitions)))(_ => 1)
     val missing = for (one <- answers; reason <- one.layouts.left.toSeq; id <- one.reduceIds)
       yield id -> reason

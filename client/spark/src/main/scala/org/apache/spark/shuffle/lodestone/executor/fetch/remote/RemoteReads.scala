@@ -67,7 +67,7 @@ private[lodestone] final class RemoteReads(
     def reader(): ShuffleReader[K, C] = {
       val (plan, merged) = task.waiting {
         val plan = planOf()
-        val reader = new LayoutReader(client, generation, task.range.maps)
+        val reader = new LayoutReader(client, generation, handle.format, task.range.maps)
         val wanted = new WantedSegments(outputs, plan)
         val sources =
           new RemoteSources(client, reader, plan, wanted, chunkBytes, retryPolicy, task.context)

@@ -11,7 +11,7 @@ import org.junit.jupiter.api.Test
 import org.apache.spark.{TaskContext, TaskKilledException}
 import org.apache.spark.shuffle.lodestone.driver.SilentDriver
 import org.apache.spark.shuffle.lodestone.executor.fetch.{ChunkCut, LayoutReader}
-import org.apache.spark.shuffle.lodestone.plan.{LostAt, OutputsLost, Reason, RemoteOutput}
+import org.apache.spark.shuffle.lodestone.plan.{BlockFormat, LostAt, OutputsLost, Reason, RemoteOutput}
 import org.apache.spark.shuffle.lodestone.plan.RemotePart
 import org.apache.spark.shuffle.lodestone.plan.{ShuffleGeneration, ShufflePlan}
 import org.apache.spark.shuffle.lodestone.transport.{RetryPolicy, ServiceClient}
@@ -54,7 +54,8 @@ final class KilledReaderSuite {
         None
       })
     try {
-      val reader = new LayoutReader(client, ShuffleGeneration(3, 0), MapRange(0, 1))
+      val format = BlockFormat.SparkStream
+      val reader = new LayoutReader(client, ShuffleGeneration(3, 0), format, MapRange(0, 1))
       val sources =
         new RemoteSources(client, reader, plan, wanted, ChunkCut.ChunkBytes, retryPolicy, context)
       assertKilled {

@@ -14,6 +14,7 @@ import org.apache.spark.shuffle.lodestone.driver.ScriptedService._
 import org.apache.spark.shuffle.lodestone.executor.fetch.{ChunkFetcher, Fallback, FetchChunk}
 import org.apache.spark.shuffle.lodestone.executor.fetch.{FetchPartition, Portion, ReadSources}
 import org.apache.spark.shuffle.lodestone.executor.fetch.ReadTally
+import org.apache.spark.shuffle.lodestone.plan.BlockFormat.SparkStream
 import org.apache.spark.shuffle.lodestone.plan.{Reason, ServiceLocation, ShuffleGeneration}
 import org.apache.spark.shuffle.lodestone.plan.ShufflePlan
 import org.apache.spark.shuffle.lodestone.transport.{RetryPolicy, ServiceClient}
@@ -48,7 +49,7 @@ final class RemoteRescueSuite {
       case layout: SegmentLayout =>
         val run = LaidRun(7, Array(written))
         val partition = PartitionLayout(layout.reduceIds.head, Status.Ok, Array(run))
-        Answer(SegmentLayoutReply(1, Array(partition)))
+        Answer(SegmentLayoutReply(1, SparkStream.name, Array(partition)))
       case _: FetchSegments =>
         asked += 1
         chunk(asked)
