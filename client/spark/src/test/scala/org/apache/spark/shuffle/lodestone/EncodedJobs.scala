@@ -3,6 +3,7 @@ package org.apache.spark.shuffle.lodestone
 
 import java.io.{File, RandomAccessFile}
 import java.nio.file.{Files, Path}
+import java.util.concurrent.ConcurrentLinkedQueue
 import java.util.concurrent.atomic.LongAdder
 
 import scala.collection.mutable.ArrayBuffer
@@ -25,6 +26,9 @@ private[lodestone] abstract class EncodedJobs {
   protected val daemons: ArrayBuffer[DaemonProcess] = ArrayBuffer.empty
   protected val written = new LongAdder
   protected val failedReads = new LongAdder
+
+  /** What Spark says about failed reads. */
+  protected val failures = new ConcurrentLinkedQueue[String]
   protected val mergedChunks = new LongAdder
 
   /** Blocks that were read, whether they were fetched one by one or in batches. */
@@ -52,7 +56,12 @@ private[lodestone] abstract class EncodedJobs {
     val spark = SparkSession.builder().config(conf).getOrCreate()
     spark.sparkContext.addSparkListener(new SparkListener {
       override def onTaskEnd(end: SparkListenerTaskEnd): Unit = {
-        if (end.reason.isInstanceOf[FetchFailed]) failedReads.increment()
+        end.reason match {
+          case failed: FetchFailed =>
+            failedReads.increment()
+            failures.add(failed.message)
+          case _ =>
+        }
         Option(end.taskMetrics).foreach { task =>
           written.add(task.shuffleWriteMetrics.bytesWritten)
           mergedChunks.add(task.shuffleReadMetrics.remoteMergedChunksFetched)

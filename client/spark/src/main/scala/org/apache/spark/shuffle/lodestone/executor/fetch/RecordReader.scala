@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package org.apache.spark.shuffle.lodestone.executor.fetch
 
-import java.io.{FilterInputStream, InputStream}
+import java.io.InputStream
 
 import org.apache.spark._
 import org.apache.spark.internal.config
@@ -84,8 +84,7 @@ private[fetch] object RecordReader {
 
   /**
    * Returns the streams of blocks, in the order in which they arrive. Blocks of a format of our own
-   * are decoded later. Their streams are wrapped too, so that Spark translates failures to read
-   * them; and if Spark looks for damage at once, to fetch a block again, they are checked at once.
+   * are decoded later, but checked here, so that Spark treats damage as that of its own format.
    *
    * @param inBatches
    *   whether blocks of one map that follow each other are fetched as one
@@ -105,13 +104,11 @@ private[fetch] object RecordReader {
     val env = SparkEnv.get
     val conf = env.conf
     val isSparks = format == BlockFormat.SparkStream
-    val isCheckedAtOnce = conf.get(config.SHUFFLE_DETECT_CORRUPT_MEMORY)
     val lz4 =
       if (isSparks && Lz4Blocks.areUsed(conf, env.serializerManager)) Some(new Lz4Reader) else None
     def decoded(id: BlockId, bytes: InputStream): InputStream =
       if (isSparks) lz4.fold(env.serializerManager.wrapStream(id, bytes))(_(bytes))
-      else if (isCheckedAtOnce) new CheckedGroups(bytes)
-      else new FilterInputStream(bytes) {}
+      else new CheckedGroups(bytes)
     new ShuffleBlockFetcherIterator(
       task.context,
       client,

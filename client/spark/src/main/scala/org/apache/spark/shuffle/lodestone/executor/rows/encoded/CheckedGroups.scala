@@ -5,7 +5,8 @@ import java.io.InputStream
 
 /**
  * The bytes of a block, each row group only after its checksum has proved right: a reader of the
- * stream gets an error before any byte of a group that is damaged.
+ * stream gets an error before any byte of a group that is damaged. The error comes out of the
+ * stream, as one of a codec does, so Spark looks for its cause, and may fetch the block again.
  */
 private[executor] final class CheckedGroups(in: InputStream) extends InputStream {
   private val group = new RowGroupBytes
@@ -34,6 +35,7 @@ private[executor] final class CheckedGroups(in: InputStream) extends InputStream
     val hasNext = group.readHead(in)
     if (hasNext) {
       group.readBody(in)
+      group.checkBytes()
       at = 0
       end = RowGroupHead.HeadBytes + group.packedBytes
     }

@@ -6,7 +6,7 @@ import java.util.zip.CRC32C
 
 import org.apache.spark.shuffle.lodestone.executor.rows.{BrokenRowsException, Lz4Blocks}
 
-/** Reads row groups of a stream, one after another, and compares their checksums. */
+/** Reads row groups of a stream, one after another. */
 private[encoded] final class RowGroupBytes {
   import RowGroupHead._
 
@@ -52,21 +52,21 @@ private[encoded] final class RowGroupBytes {
     if (bodyBytes.length < packed) bodyBytes = new Array[Byte](math.max(packed, 2 * body.length))
     val count = in.readNBytes(bodyBytes, 0, packed)
     if (count < packed) fail(s"the stream ends after $count of $packed bytes of a row group")
-    checkBytes()
+  }
+
+  /** Compares the checksum of the head and the body. */
+  def checkBytes(): Unit = {
+    checksum.reset()
+    checksum.update(headBytes, 0, ChecksumAt)
+    checksum.update(bodyBytes, 0, packed)
+    if (checksum.getValue.toInt != head.getInt(ChecksumAt))
+      fail("the checksum of a row group is wrong")
   }
 
   private def checkHead(): Unit = {
     if (kind < Rows || kind > Piece) fail(s"a row group of the unknown kind $kind")
     if (plain < 1 || plain > RowGroup.MostBytes) fail(s"a row group of $plain bytes")
     if (packed < 1 || packed > plain) fail(s"a row group of $packed of $plain bytes")
-  }
-
-  private def checkBytes(): Unit = {
-    checksum.reset()
-    checksum.update(headBytes, 0, ChecksumAt)
-    checksum.update(bodyBytes, 0, packed)
-    if (checksum.getValue.toInt != head.getInt(ChecksumAt))
-      fail("the checksum of a row group is wrong")
   }
 
   private def fail(what: String): Nothing = throw new BrokenRowsException(s"encoded rows: $what")

@@ -6,6 +6,11 @@ package org.apache.spark.shuffle.lodestone.executor.rows.encoded
  * are several blocks one behind the other.
  */
 private[encoded] object RowGroupHead {
+
+  /**
+   * With one byte of a body as many as the head of a block of Spark's LZ4 codec. In fewer bytes
+   * this codec would see an empty stream, and no damage.
+   */
   val HeadBytes = 20
 
   /** `LR` */

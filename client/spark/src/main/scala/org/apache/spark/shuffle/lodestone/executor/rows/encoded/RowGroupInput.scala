@@ -5,7 +5,10 @@ import java.io.InputStream
 
 import org.apache.spark.shuffle.lodestone.executor.rows.BrokenRowsException
 
-/** Reads row groups of a stream, one after another, and checks and decompresses them. */
+/**
+ * Reads row groups of a stream, one after another, and decompresses them. The stream has compared
+ * their checksums: [[CheckedGroups]].
+ */
 private[encoded] final class RowGroupInput(numFields: Int, codecs: Int => Option[RowGroupCodec]) {
   private[this] val group = new RowGroupBytes
   private[this] val plainOfGroup = new Array[Byte](RowGroup.MostBytes + ByteSink.WordBytes)

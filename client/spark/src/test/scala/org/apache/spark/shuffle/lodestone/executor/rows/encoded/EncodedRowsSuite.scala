@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package org.apache.spark.shuffle.lodestone.executor.rows.encoded
 
-import java.io.{ByteArrayInputStream, ByteArrayOutputStream}
+import java.io.{ByteArrayInputStream, ByteArrayOutputStream, IOException}
 import java.nio.ByteBuffer
 
 import scala.util.Random
@@ -9,6 +9,8 @@ import scala.util.Random
 import org.junit.jupiter.api.Assertions._
 import org.junit.jupiter.api.Test
 
+import org.apache.spark.SparkConf
+import org.apache.spark.io.LZ4CompressionCodec
 import org.apache.spark.shuffle.lodestone.executor.rows.{BrokenRowsException, Lz4Blocks}
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.unsafe.Platform
@@ -107,7 +109,16 @@ final class EncodedRowsSuite {
     assertThrows(classOf[BrokenRowsException], () => { read(damaged, fields); () })
   }
 
-  @Test def `a stream that is checked at once has the same bytes, or an error if one is damaged`()
+  /** Its codec takes a stream that ends within the head of its first block for an empty one. */
+  @Test def `Spark's codec refuses the smallest block, and does not take it for an empty one`()
+      : Unit = {
+    val smallest = write(Seq(Array.emptyByteArray), 0, plain)
+    val sparks = new LZ4CompressionCodec(new SparkConf)
+    assertThrows(classOf[IOException], () => { sparks.compressedInputStream(in(smallest)).read(); () })
+    ()
+  }
+
+  @Test def `a stream of row groups has the same bytes, or an error if one is damaged`()
       : Unit = seeded(100) { random =>
     val block = Seq.fill(1 + random.nextInt(4))(someBlock(random)._2).reduce(_ ++ _)
     assertArrayEquals(block, new CheckedGroups(in(block)).readAllBytes())
@@ -217,7 +228,7 @@ object EncodedRowsSuite {
   }
 
   private def read(block: Array[Byte], fields: Int): Seq[Array[Byte]] =
-    bytesOf(newReader(fields)(in(block)))
+    bytesOf(newReader(fields)(new CheckedGroups(in(block))))
 
   private def bytesOf(records: Iterator[(Any, Any)]): Seq[Array[Byte]] =
     records.map { record =>
