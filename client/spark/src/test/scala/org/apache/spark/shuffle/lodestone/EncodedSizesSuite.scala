@@ -6,6 +6,7 @@ import org.junit.jupiter.api.{Tag, Test}
 
 import org.apache.spark.{MapOutputTrackerMaster, SparkEnv}
 import org.apache.spark.sql.{DataFrame, SparkSession}
+import org.apache.spark.sql.functions.expr
 
 /** Adaptive execution of encoded exchanges: it sees the sizes that Spark's format would have. */
 @Tag("seldom")
@@ -78,6 +79,23 @@ final class EncodedSizesSuite extends EncodedJobs {
     start()
     for ((name, table) <- tables)
       assertSizes(300, Seq("auto" -> "lz4", "auto" -> "zstd"))(name, table(_).sample(0.2, 1))
+  }
+
+  /** Rows of nulls only have the first partition of 21: Spark's hash of null is 42. */
+  private def nullsFirst(spark: SparkSession): DataFrame =
+    ordinary(spark).filter("id % 5 < 2").withColumn("k", expr("xxhash64(id) % 1000")).selectExpr(
+      Seq("k", "id", "name", "price", "day", "root")
+        .map(column => s"if(id % 5 = 0, null, $column) as $column"): _*)
+
+  @Test def `each block of a small output has about the size of Spark's format`(): Unit = {
+    start()
+    val plain = sizesOf(21)(nullsFirst)
+    val ours = sizesOf(21, inMode("auto"): _*)(nullsFirst)
+    for ((sizes, map) <- plain.zipWithIndex; (size, partition) <- sizes.zipWithIndex) {
+      val found = ours(map)(partition)
+      val what = s"$found bytes, not $size, in map $map and partition $partition"
+      assertTrue(found >= size * 0.7 && found <= size * 1.4 + 64, what)
+    }
   }
 
   /** Bytes of all blocks but the largest one, which has the large row. */

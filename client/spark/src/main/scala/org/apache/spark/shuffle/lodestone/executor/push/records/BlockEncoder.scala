@@ -56,8 +56,7 @@ private final class RowsEncoder(rows: EncodedRows.Writer, numPartitions: Int)
     extends BlockEncoder {
 
   // By partition, in all blocks, segments and spills so far.
-  private val known = new Array[Long](numPartitions)
-  private val inColumns = new Array[Long](numPartitions)
+  private val sparksBytes = new Array[Double](numPartitions)
   private var partition = 0
 
   override def open(block: ShuffleBlockId, out: OutputStream): Unit = {
@@ -70,12 +69,12 @@ private final class RowsEncoder(rows: EncodedRows.Writer, numPartitions: Int)
 
   override def close(): Unit = {
     rows.close()
-    known(partition) += rows.known
-    inColumns(partition) += rows.inColumns
+    sparksBytes(partition) += rows.sparksBytes
   }
 
   override def sizes(lengths: Array[Long]): Array[Long] = Array.tabulate(numPartitions) { i =>
-    if (lengths(i) == 0) 0 else math.max(lengths(i), rows.sparksSizeOf(known(i), inColumns(i)))
+    if (lengths(i) == 0) 0
+    else math.max(lengths(i), math.ceil(sparksBytes(i)).toLong + EncodedRows.SparksStreamBytes)
   }
 
   override def encoded: Option[EncodedBytes] = Some(rows.bytes)

@@ -14,6 +14,9 @@ import org.apache.spark.shuffle.lodestone.plan.{EncodedBytes, SqlRows}
 /** Rows of SQL's exchanges in Lodestone's own format (docs/encoded-rows.md). */
 private[executor] object EncodedRows {
 
+  /** The head and the end of a stream of one of Spark's codecs. */
+  val SparksStreamBytes = 42L
+
   /**
    * Writes the blocks of a map task, one after another.
    *
@@ -33,14 +36,8 @@ private[executor] object EncodedRows {
     /** Adds rows that lie one after another in memory, as the serializer wrote them. */
     def add(base: AnyRef, offset: Long, length: Int): Unit = groups.add(base, offset, length)
 
-    /** Compressed bytes of those rows of the last block that are written as rows. */
-    def known: Long = groups.known
-
-    /** Bytes of those rows of the last block that are written as columns. */
-    def inColumns: Long = groups.inColumns
-
-    /** Returns the estimated size in Spark's format of a block with these sums. */
-    def sparksSizeOf(known: Long, inColumns: Long): Long = groups.sample.sizeOf(known, inColumns)
+    /** The bytes that the rows of the last block would have in Spark's format, estimated. */
+    def sparksBytes: Double = groups.sparksBytes
 
     /** The bytes of all blocks so far. */
     def bytes: EncodedBytes = groups.bytes
@@ -52,7 +49,10 @@ private[executor] object EncodedRows {
     def free(): Unit = codec.close()
   }
 
-  /** Reads the blocks of a partition, one after another. It takes memory when it has a block. */
+  /**
+   * Reads the blocks of a partition, one after another, as [[CheckedGroups]] has them. It takes
+   * memory when it has a block.
+   */
   final class Reader(codecs: Codecs, serializer: SerializerInstance)
       extends (InputStream => Iterator[(Any, Any)]) {
     private lazy val groups = new RowGroupReader(SqlRows.numFields(serializer), codecs.get)

@@ -26,14 +26,11 @@ private[encoded] final class RowGroupWriter(
   private[this] var preferred = Columns
   private[this] var untilCompared = 0
 
-  /** What blocks would be in Spark's format. */
-  val sample: RowSample = RowSample.of(codec)
-  private[this] var knownOfBlock = 0L
-  private[this] var inColumnsOfBlock = 0L
+  private[this] val sample = RowSample.of(codec)
+  private[this] var sparksBytesOfBlock = 0.0
 
-  /** Sums of the last block, for [[RowSample.sizeOf]]. */
-  def known: Long = knownOfBlock
-  def inColumns: Long = inColumnsOfBlock
+  /** The bytes that the rows of the last block would have in Spark's format, estimated. */
+  def sparksBytes: Double = sparksBytesOfBlock
 
   // Sums of all blocks.
   private[this] var rowBytes = 0L
@@ -45,8 +42,7 @@ private[encoded] final class RowGroupWriter(
   /** Begins a block. Drops what a failed block left behind. */
   def open(out: OutputStream): Unit = {
     group.clear()
-    knownOfBlock = 0
-    inColumnsOfBlock = 0
+    sparksBytesOfBlock = 0
     this.out = out
   }
 
@@ -96,14 +92,14 @@ private[encoded] final class RowGroupWriter(
 
   private def sampleRows(): Unit =
     if (packed.kind == Rows) {
-      knownOfBlock += packed.size
+      sparksBytesOfBlock += packed.size
     } else {
-      inColumnsOfBlock += group.size
-      val due = sample.due(group.size)
+      val due = sample.due(group.size, packed.size)
       if (due > 0) {
         otherPacked.take(Rows, group.bytes, due)
         sample.add(due, otherPacked.size)
       }
+      sparksBytesOfBlock += sample.sizeOfGroup
     }
 
   private def prefer(kind: Int): Unit = {
@@ -118,7 +114,7 @@ private[encoded] final class RowGroupWriter(
       val some = math.min(length - done, piece.length)
       Platform.copyMemory(base, offset + done, piece, ByteSink.address(0), some.toLong)
       packed.take(Piece, piece, some)
-      knownOfBlock += packed.size
+      sparksBytesOfBlock += packed.size
       write(some)
       done += some
     }
