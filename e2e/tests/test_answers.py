@@ -17,9 +17,9 @@ def assert_merged(start_daemon, start_job, plain_answer):
     """Checks that the answers are plain Spark's, and that every block of each shuffle was read
     merged."""
 
-    def check(jobs: list, master: str) -> None:
+    def check(jobs: list, master: str, conf: dict | None = None) -> None:
         services = {"spark.lodestone.services": start_daemon().host_port}
-        job = Job("one_after_another", {"jobs": jobs}, master, services)
+        job = Job("one_after_another", {"jobs": jobs}, master, {**services, **(conf or {})})
         outcome = start_job(job).wait()
         assert outcome.answer == plain_answer(job)
         shuffles = outcome.report["shuffles"]
@@ -40,12 +40,15 @@ def test_the_answer_is_plain_sparks_and_blocks_were_read_merged(assert_merged):
     assert_merged(MORE, IN_THE_DRIVER)
 
 
+def test_blocks_that_spark_encrypts_are_read_merged(assert_merged):
+    assert_merged(ESSENTIAL, TWO_EXECUTORS, {"spark.io.encryption.enabled": "true"})
+
+
 # A serializer that cannot be merged is tested on the JVM side: Spark takes Kryo for the pairs of a
 # Python RDD, whatever spark.serializer says.
 LEFT_TO_SPARK = {
     "SPARK_PUSH": {"spark.shuffle.push.enabled": "true"},
     "OLD_FETCH_PROTOCOL": {"spark.shuffle.useOldFetchProtocol": "true"},
-    "IO_ENCRYPTION": {"spark.io.encryption.enabled": "true"},
     "AUTHENTICATION": {
         "spark.authenticate": "true",
         "spark.authenticate.secret": "not-a-secret",

@@ -10,28 +10,28 @@ import org.junit.jupiter.api.Test
 import org.junit.jupiter.api.function.ThrowingSupplier
 import org.junit.jupiter.api.io.TempDir
 
-import org.apache.spark.sql.SparkSession
+import org.apache.spark.{HashPartitioner, SparkContext}
 
-/** Segments that are read in turn, while Spark limits the blocks in flight per address. */
+/**
+ * Segments that cannot be read as one stream, and come in turn, while Spark limits the blocks in
+ * flight per address.
+ */
 final class RemoteInTurnSuite {
   @TempDir var directory: Path = _
 
-  /** 13 maps, some 3 MiB in each of 4 partitions, all read by one task, segment by segment. */
+  /** 40 maps of some 100 KiB, all read by one task, segment by segment. */
   private def lengths(settings: (String, String)*): Long = {
-    val builder = SparkSession
-      .builder()
-      .config(LocalSpark.conf("in-turn"))
-      .config("spark.io.encryption.enabled", "true")
-      .config("spark.sql.shuffle.partitions", "4")
-      .config("spark.sql.adaptive.coalescePartitions.parallelismFirst", "false")
-      .config("spark.sql.adaptive.advisoryPartitionSizeInBytes", "256m")
-    settings.foreach { case (key, value) => builder.config(key, value) }
-    val spark = builder.getOrCreate()
+    val conf = LocalSpark.conf("in-turn")
+      .set("spark.serializer", "org.apache.spark.serializer.JavaSerializer")
+      .setAll(settings)
+    val spark = new SparkContext(conf)
     try {
-      val rows =
-        spark.range(0, 200000, 1, 13).selectExpr("id", "sha2(cast(id as string), 256) as h")
-      val grouped = rows.groupBy("h").agg(Map("id" -> "max"))
-      grouped.rdd.map(_.getString(0).length.toLong).reduce(_ + _)
+      spark
+        .parallelize(0 until 80000, 40)
+        .map(n => ((n, n), f"${n * 2654435761L}%016x" * 4))
+        .partitionBy(new HashPartitioner(1))
+        .map(_._2.length.toLong)
+        .reduce(_ + _)
     } finally {
       spark.stop()
     }
@@ -47,7 +47,7 @@ final class RemoteInTurnSuite {
           "spark.lodestone.mode" -> "remote",
           "spark.lodestone.services" -> daemon.hostPort,
           "spark.reducer.maxBlocksInFlightPerAddress" -> "10")
-      assertEquals(64L * 200000, assertTimeoutPreemptively(Duration.ofMinutes(5), job))
+      assertEquals(64L * 80000, assertTimeoutPreemptively(Duration.ofMinutes(5), job))
     } finally {
       daemon.stop()
     }

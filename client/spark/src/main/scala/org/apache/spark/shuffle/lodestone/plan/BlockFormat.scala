@@ -46,8 +46,7 @@ private[spark] object BlockFormat {
    * subclass of the codec may do more.
    */
   def hasOwnCodec(conf: SparkConf): Boolean =
-    conf.get(config.SHUFFLE_COMPRESS) && !conf.get(config.IO_ENCRYPTION_ENABLED) &&
-      OwnCodecs.contains(CompressionCodec.createCodec(conf).getClass)
+    conf.get(config.SHUFFLE_COMPRESS) && OwnCodecs.contains(CompressionCodec.createCodec(conf).getClass)
 
   private val OwnCodecs: Set[Class[_]] =
     Set(classOf[LZ4CompressionCodec], classOf[ZStdCompressionCodec])

@@ -26,7 +26,6 @@ private[spark] object Reason {
   val CodecNotConcatenable =
     reason("CODEC_NOT_CONCATENABLE", "the compression codec cannot be concatenated")
   val BarrierStage = reason("BARRIER_STAGE", "barrier stages are not merged")
-  val IoEncryption = reason("IO_ENCRYPTION", "with IO encryption each block has its own key stream")
   val Authentication =
     reason("AUTHENTICATION", "spark.authenticate is on, which this version does not support")
   val RpcEncryption =

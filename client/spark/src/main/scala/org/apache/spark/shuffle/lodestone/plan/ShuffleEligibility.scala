@@ -2,6 +2,7 @@
 package org.apache.spark.shuffle.lodestone.plan
 
 import org.apache.spark.{ShuffleDependency, SparkConf}
+import org.apache.spark.internal.config
 import org.apache.spark.io.CompressionCodec
 
 /** Decides whether a shuffle can be merged or remote at all. */
@@ -13,22 +14,28 @@ private[lodestone] object ShuffleEligibility {
   /** Returns the reason why the shuffle cannot be merged, if there is one. */
   def obstacle(conf: SparkConf, dependency: ShuffleDependency[_, _, _]): Option[Reason] =
     remoteObstacle(conf)
-      .orElse(concatenationObstacle(conf, dependency))
+      .orElse(streamObstacle(conf, dependency))
       .orElse(firstOf(
         Reason.BarrierStage -> (() => dependency.rdd.isBarrier()),
         Reason.SingleMap -> (() => dependency.rdd.getNumPartitions <= 1),
         Reason.NoPartitions -> (() => dependency.partitioner.numPartitions == 0)))
 
-  /** Returns the reason why several blocks in a row cannot be read as one stream. */
-  def concatenationObstacle(
+  /** Returns the reason why several blocks in a row, decrypted, cannot be read as one stream. */
+  def streamObstacle(
       conf: SparkConf,
       dependency: ShuffleDependency[_, _, _]): Option[Reason] =
     firstOf(
-      Reason.IoEncryption -> (() => conf.getBoolean("spark.io.encryption.enabled", false)),
       Reason.SerializerNotRelocatable ->
         (() => !dependency.serializer.supportsRelocationOfSerializedObjects),
       Reason.CodecNotConcatenable ->
         (() => conf.getBoolean("spark.shuffle.compress", true) && !codecConcatenates(conf)))
+
+  /**
+   * True if the bytes of several blocks in a row are one stream, whose borders nobody has to know.
+   * With IO encryption each block has an initialisation vector of its own.
+   */
+  def areOneStream(conf: SparkConf, dependency: ShuffleDependency[_, _, _]): Boolean =
+    !conf.get(config.IO_ENCRYPTION_ENABLED) && streamObstacle(conf, dependency).isEmpty
 
   /**
    * True if a map output has the bytes that its writer wrote. Other plugins for shuffle IO may

@@ -28,7 +28,7 @@ class CountsSuite extends DriverHarness {
     val coordinator = driver(Nil)
     coordinator.registered(1, numMaps = 2, numPartitions = 3)
     coordinator.leftToSpark(2, numMaps = 2, numPartitions = 3, Reason.FewBlocks)
-    coordinator.leftToSpark(3, numMaps = 2, numPartitions = 3, Reason.IoEncryption)
+    coordinator.leftToSpark(3, numMaps = 2, numPartitions = 3, Reason.BarrierStage)
     for (shuffleId <- 1 to 3; mapIndex <- 0 to 1) send(shuffleId, mapIndex, 5, 0, 7L + mapIndex)
     val counted = Map(1000L -> Seq(5L, 0L, 7L), 1001L -> Seq(5L, 0L, 8L))
     assertEquals(Seq(counted, counted, Map.empty), (1 to 3).map(known))

@@ -4,6 +4,7 @@ package org.apache.spark.shuffle.lodestone.executor.fetch
 import org.apache.spark.SparkEnv
 import org.apache.spark.shuffle._
 import org.apache.spark.shuffle.lodestone.executor.link.DriverLink
+import org.apache.spark.shuffle.lodestone.executor.rows.BlockEncryption
 import org.apache.spark.shuffle.lodestone.plan.{
   BlockFormat,
   LocalHandle,
@@ -32,11 +33,12 @@ private[fetch] object OriginalsReader {
       task: ReduceTask): ShuffleReader[K, C] = {
     val env = SparkEnv.get
     val (client, tracker) = (env.blockManager.blockStoreClient, env.mapOutputTracker)
+    val encryption = BlockEncryption()
     val range = task.range
     // Spark's reader fetches in batches under the same conditions.
     def inBatches = mayBatch &&
       SortShuffleManager.canUseBatchFetch(range.startPartition, range.endPartition, task.context) &&
-      ShuffleEligibility.concatenationObstacle(env.conf, handle.dependency).isEmpty
+      ShuffleEligibility.areOneStream(env.conf, handle.dependency)
     new RecordReader(handle, task, check)(
       RecordReader.fetch(
         client,
@@ -45,6 +47,7 @@ private[fetch] object OriginalsReader {
         handle.format,
         inBatches,
         hasOriginals = true,
+        (_, block) => encryption.reading(block),
         task))
   }
 }

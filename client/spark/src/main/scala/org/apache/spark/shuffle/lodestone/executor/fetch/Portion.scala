@@ -33,6 +33,9 @@ private[fetch] final case class Portion(chunks: IndexedSeq[FetchChunk]) {
     bitmap
   }
 
+  /** The lengths of its segments, in the order in which they are read. */
+  def lengths: Iterator[Int] = Portion.inOrder(chunks).iterator.map(_.segment.length)
+
   private def segments: Iterator[LaidSegment] = chunks.iterator.flatMap(_.segments.iterator)
 }
 

@@ -88,6 +88,8 @@ private[fetch] object RecordReader {
    *
    * @param inBatches
    *   whether blocks of one map that follow each other are fetched as one
+   * @param decrypted
+   *   decrypts a block, or a chunk of several, if Spark encrypts
    * @param hasOriginals
    *   whether the task may fetch original blocks. Spark then computes a checksum of all bytes,
    *   which shows where an original was damaged whose codec fails. It does not use the checksums of
@@ -100,15 +102,17 @@ private[fetch] object RecordReader {
       format: BlockFormat,
       inBatches: Boolean,
       hasOriginals: Boolean,
+      decrypted: (BlockId, InputStream) => InputStream,
       task: ReduceTask): Iterator[(BlockId, InputStream)] = {
     val env = SparkEnv.get
     val conf = env.conf
     val isSparks = format == BlockFormat.SparkStream
-    val lz4 =
-      if (isSparks && Lz4Blocks.areUsed(conf, env.serializerManager)) Some(new Lz4Reader) else None
-    def decoded(id: BlockId, bytes: InputStream): InputStream =
-      if (isSparks) lz4.fold(env.serializerManager.wrapStream(id, bytes))(_(bytes))
-      else new CheckedGroups(bytes)
+    val lz4 = if (isSparks && Lz4Blocks.areUsed(conf)) Some(new Lz4Reader) else None
+    def decoded(id: BlockId, bytes: InputStream): InputStream = {
+      val plain = decrypted(id, bytes)
+      if (isSparks) lz4.fold(env.serializerManager.wrapForCompression(id, plain))(_(plain))
+      else new CheckedGroups(plain)
+    }
     new ShuffleBlockFetcherIterator(
       task.context,
       client,

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 package org.apache.spark.shuffle.lodestone.executor.fetch
 
+import java.io.InputStream
+
 import org.apache.spark.SparkEnv
 import org.apache.spark.shuffle._
+import org.apache.spark.shuffle.lodestone.executor.rows.BlockEncryption
 import org.apache.spark.shuffle.lodestone.plan.OwnHandle
 import org.apache.spark.storage._
 
@@ -27,8 +30,20 @@ private[fetch] object ServiceShuffleReader {
         handle.format,
         inBatches = false,
         hasOriginals,
+        decryption(sources),
         task)
     })
+  }
+
+  private def decryption(sources: ReadSources): (BlockId, InputStream) => InputStream = {
+    val encryption = BlockEncryption()
+    val portions = sources.merged.map(one => one.reduceId -> one.portions).toMap
+    (id, bytes) =>
+      id match {
+        case chunk: ShuffleBlockChunkId =>
+          encryption.reading(bytes, portions(chunk.reduceId)(chunk.chunkId).lengths)
+        case _ => encryption.reading(bytes)
+      }
   }
 
   /**

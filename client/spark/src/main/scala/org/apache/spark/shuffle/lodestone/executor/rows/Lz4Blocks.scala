@@ -10,7 +10,6 @@ import net.jpountz.xxhash.XXHashFactory
 import org.apache.spark.SparkConf
 import org.apache.spark.internal.config
 import org.apache.spark.io.{CompressionCodec, LZ4CompressionCodec}
-import org.apache.spark.serializer.SerializerManager
 
 /** The format of lz4-java's `LZ4BlockOutputStream`: blocks of a head and packed or raw bytes. */
 private[executor] object Lz4Blocks {
@@ -33,9 +32,9 @@ private[executor] object Lz4Blocks {
   private lazy val hash = XXHashFactory.fastestInstance().hash32()
   private val Seed = 0x9747b28c
 
-  /** True if Spark's LZ4 codec, and nothing else, encodes serialized records. */
-  def areUsed(conf: SparkConf, streams: SerializerManager): Boolean =
-    !streams.encryptionEnabled && conf.get(config.SHUFFLE_COMPRESS) &&
+  /** True if Spark compresses serialized records with its own LZ4 codec. */
+  def areUsed(conf: SparkConf): Boolean =
+    conf.get(config.SHUFFLE_COMPRESS) &&
       CompressionCodec.createCodec(conf).getClass == classOf[LZ4CompressionCodec]
 
   def numbersIn(bytes: Array[Byte]): ByteBuffer =

@@ -120,18 +120,14 @@ final class Lz4ReaderSuite {
     assertArrayEquals(part, readAll(reader(new ByteArrayInputStream(whole)), 50000))
   }
 
-  @Test def `other codecs and encrypted blocks are left to Spark`(): Unit = {
-    def areUsed(settings: (String, String)*): Boolean = {
-      val conf = new SparkConf(false).setAll(settings)
-      val key = settings.find(_._1.contains("encryption")).map(_ => new Array[Byte](16))
-      Lz4Blocks.areUsed(conf, new SerializerManager(new JavaSerializer(conf), conf, key))
-    }
+  @Test def `other codecs are left to Spark`(): Unit = {
+    def areUsed(settings: (String, String)*): Boolean =
+      Lz4Blocks.areUsed(new SparkConf(false).setAll(settings))
     assertTrue(areUsed())
     assertTrue(areUsed("spark.io.compression.codec" -> "lz4"))
     assertFalse(areUsed("spark.io.compression.codec" -> "zstd"))
     assertFalse(areUsed("spark.io.compression.codec" -> classOf[OwnCodec].getName))
     assertFalse(areUsed("spark.shuffle.compress" -> "false"))
-    assertFalse(areUsed("spark.io.encryption.enabled" -> "true"))
   }
 }
 

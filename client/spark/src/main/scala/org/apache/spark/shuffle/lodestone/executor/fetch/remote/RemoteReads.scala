@@ -57,7 +57,7 @@ private[lodestone] final class RemoteReads(
 
     /** Segments that cannot be read as one stream come one by one. */
     private val isConcatenable =
-      ShuffleEligibility.concatenationObstacle(SparkEnv.get.conf, handle.dependency).isEmpty
+      ShuffleEligibility.streamObstacle(SparkEnv.get.conf, handle.dependency).isEmpty
     private val chunkBytes = if (isConcatenable) ChunkCut.ChunkBytes else ChunkCut.OneSegment
 
     /** The setting's default, which is no limit. */

@@ -9,7 +9,10 @@ import org.apache.spark.shuffle.lodestone.executor.rows.encoded.EncodedRows
 import org.apache.spark.shuffle.lodestone.plan.{BlockFormat, EncodedBytes}
 import org.apache.spark.storage.ShuffleBlockId
 
-/** Encodes serialized records to blocks. One encoder makes all blocks of a map task. */
+/**
+ * Encodes serialized records to blocks. One encoder makes all blocks of a map task. It does not
+ * encrypt them: [[org.apache.spark.shuffle.lodestone.executor.rows.BlockEncryption]].
+ */
 private[push] trait BlockEncoder extends RecordSink {
 
   /** Begins a block, whose bytes go to `out`. Drops what a failed block left behind. */

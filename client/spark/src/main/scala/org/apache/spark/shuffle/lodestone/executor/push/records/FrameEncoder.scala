@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 package org.apache.spark.shuffle.lodestone.executor.push.records
 
-import java.io.{FilterOutputStream, OutputStream}
+import java.io.OutputStream
 
 import org.apache.spark.SparkConf
 import org.apache.spark.internal.config
 import org.apache.spark.serializer.SerializerManager
-import org.apache.spark.shuffle.lodestone.executor.rows.{Lz4Blocks, RecordCopy}
+import org.apache.spark.shuffle.lodestone.executor.rows.{Lz4Blocks, RecordCopy, UnclosedStream}
 import org.apache.spark.storage.ShuffleBlockId
 import org.apache.spark.unsafe.Platform
 import org.apache.spark.util.Utils
@@ -56,17 +56,17 @@ private[push] object FrameEncoder {
    * largest cost of small blocks. If the codec is Spark's LZ4, the encoder reuses everything.
    */
   def apply(conf: SparkConf, streams: SerializerManager): FrameEncoder =
-    if (Lz4Blocks.areUsed(conf, streams))
+    if (Lz4Blocks.areUsed(conf))
       new Lz4Encoder(conf.get(config.IO_COMPRESSION_LZ4_BLOCKSIZE).toInt)
     else new StreamEncoder(streams)
 }
 
-/** Encodes with the streams that Spark makes: any codec or none, and encryption. */
+/** Encodes with the streams that Spark makes: any codec or none. */
 private[records] final class StreamEncoder(streams: SerializerManager) extends FrameEncoder() {
   private var inner: OutputStream = _
 
   override protected def begin(block: ShuffleBlockId, out: OutputStream): Unit =
-    inner = streams.wrapStream(block, new UnclosedStream(out))
+    inner = streams.wrapForCompression(block, new UnclosedStream(out))
 
   override protected def encode(bytes: Array[Byte], length: Int): Unit =
     inner.write(bytes, 0, length)
@@ -81,13 +81,6 @@ private[records] final class StreamEncoder(streams: SerializerManager) extends F
     Utils.tryLogNonFatalError(inner.close())
     inner = null
   }
-}
-
-/** Closes the streams of a block, but not their target, which other blocks follow. */
-private[records] final class UnclosedStream(to: OutputStream) extends FilterOutputStream(to) {
-  override def write(bytes: Array[Byte], start: Int, length: Int): Unit =
-    to.write(bytes, start, length)
-  override def close(): Unit = to.flush()
 }
 
 /**

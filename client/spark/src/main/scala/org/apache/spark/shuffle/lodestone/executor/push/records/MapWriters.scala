@@ -35,7 +35,8 @@ private[lodestone] final class MapWriters(conf: SparkConf, resolver: IndexShuffl
     }
     dependency.map { dependency =>
       written.computeIfAbsent(handle.shuffleId, _ => new ConcurrentLinkedQueue[Long]).add(mapId)
-      val spills = new LocalSpillFiles(SparkEnv.get.blockManager.diskBlockManager)
+      val env = SparkEnv.get
+      val spills = new LocalSpillFiles(env.blockManager.diskBlockManager, env.serializerManager)
       new SerializedMapWriter[K, V](
         dependency,
         mapId,

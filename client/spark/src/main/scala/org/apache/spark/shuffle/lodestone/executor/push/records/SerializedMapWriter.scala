@@ -10,6 +10,7 @@ import org.apache.spark.internal.config
 import org.apache.spark.scheduler.MapStatus
 import org.apache.spark.shuffle.{ShuffleWriteMetricsReporter, ShuffleWriter}
 import org.apache.spark.shuffle.api.{ShuffleExecutorComponents, ShuffleMapOutputWriter}
+import org.apache.spark.shuffle.lodestone.executor.rows.BlockEncryption
 import org.apache.spark.shuffle.lodestone.plan.{BlockFormat, EncodedBytes}
 import org.apache.spark.storage.ShuffleBlockId
 
@@ -30,10 +31,8 @@ private[lodestone] final class SerializedMapWriter[K, V](
     extends ShuffleWriter[K, V] {
   private val env = SparkEnv.get
   private val numPartitions = dependency.partitioner.numPartitions
-  // A block may come from several spills, and an encrypted stream cannot follow another one. The
-  // driver leaves such shuffles to Spark (ShuffleEligibility).
-  require(!env.serializerManager.encryptionEnabled, "encrypted blocks are not written here")
   private val encoder = BlockEncoder(format, dependency.serializer, numPartitions, env)
+  private val encryption = BlockEncryption()
   private val rowChecksums = RowChecksums(dependency)
   private val spills = ArrayBuffer.empty[Spill]
   private val pages = new RecordPages(
@@ -152,8 +151,10 @@ private[lodestone] final class SerializedMapWriter[K, V](
     if (inMemory || spilled.exists(_.has(partition))) {
       val writer = output.getPartitionWriter(partition)
       val out = new BlockOutput(writer.openStream(), checksums.begin())
-      spilled.foreach(spill => if (spill.has(partition)) written += spill.copy(partition, out))
-      if (inMemory) written += encode(last, partition, out)
+      encryption.writing(out) { block =>
+        spilled.foreach(spill => if (spill.has(partition)) written += spill.copy(partition, block))
+        if (inMemory) written += encode(last, partition, block)
+      }
       out.close()
       OutputCheck.bytes(partition, out.bytes, writer.getNumBytesWritten)
       metrics.incWriteTime(out.nanos)

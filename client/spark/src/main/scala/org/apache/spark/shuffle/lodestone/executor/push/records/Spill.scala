@@ -5,6 +5,7 @@ import java.io.{BufferedOutputStream, EOFException, File, FileInputStream, FileO
 import java.io.{InputStream, IOException, OutputStream}
 import java.util.Arrays
 
+import org.apache.spark.serializer.SerializerManager
 import org.apache.spark.storage.DiskBlockManager
 import org.apache.spark.util.Utils
 
@@ -23,13 +24,17 @@ private[records] trait SpillFile {
   def name: String
 }
 
-/** Temporary files in Spark's local directories, where Spark's own writers spill. */
-private[records] final class LocalSpillFiles(disks: DiskBlockManager) extends SpillFiles {
+/**
+ * Temporary files in Spark's local directories, where Spark's own writers spill. With IO encryption
+ * each file is encrypted as a whole.
+ */
+private[records] final class LocalSpillFiles(disks: DiskBlockManager, streams: SerializerManager)
+    extends SpillFiles {
   override def create(): SpillFile = new SpillFile {
     private val file: File = disks.createTempShuffleBlock()._2
 
-    override def write(): OutputStream = new FileOutputStream(file)
-    override def read(): InputStream = new FileInputStream(file)
+    override def write(): OutputStream = streams.wrapForEncryption(new FileOutputStream(file))
+    override def read(): InputStream = streams.wrapForEncryption(new FileInputStream(file))
     override def delete(): Unit = {
       file.delete()
       ()

@@ -7,6 +7,7 @@ import org.apache.spark.memory.TaskMemoryManager
 import org.apache.spark.serializer.Serializer
 import org.apache.spark.shuffle.lodestone.executor.push.records.{BlockEncoder, PartitionedRecords}
 import org.apache.spark.shuffle.lodestone.executor.push.records.{RecordInput, RecordPages}
+import org.apache.spark.shuffle.lodestone.executor.rows.BlockEncryption
 import org.apache.spark.shuffle.lodestone.plan.{BlockFormat, EncodedBytes}
 
 /**
@@ -20,6 +21,7 @@ private[remote] final class SerializedRecords(
     segments: SegmentWriter)
     extends RecordCollector {
   private val env = SparkEnv.get
+  private val encryption = BlockEncryption()
   private val encoder =
     BlockEncoder(format, serializer, numPartitions, env, segments.segmentBytes)
   private val pages = new RecordPages(
@@ -55,13 +57,15 @@ private[remote] final class SerializedRecords(
     while (held.hasNext) {
       val partition = held.partition
       segments.add(partition) { out =>
-        encoder.open(segments.blockOf(partition), out)
-        var records = 0
-        while (held.hasNext && held.partition == partition && !segments.isSegmentFull) {
-          records += held.next(encoder)
+        encryption.writing(out) { segment =>
+          encoder.open(segments.blockOf(partition), segment)
+          var records = 0
+          while (held.hasNext && held.partition == partition && !segments.isSegmentFull) {
+            records += held.next(encoder)
+          }
+          encoder.close()
+          records
         }
-        encoder.close()
-        records
       }
     }
     segments.endRound()

@@ -11,6 +11,7 @@ import org.junit.jupiter.api.Assertions._
 import org.apache.spark.SparkConf
 import org.apache.spark.network.util.JavaUtils
 import org.apache.spark.serializer.{JavaSerializer, SerializerManager}
+import org.apache.spark.shuffle.lodestone.executor.rows.BlockEncryption
 import org.apache.spark.storage.ShuffleBlockId
 import org.apache.spark.unsafe.Platform
 
@@ -125,7 +126,7 @@ final class FrameEncoderSuite {
     for (_ <- 0 until 3) {
       val written = records() :+ JavaUtils.stringToBytes("not empty").array()
       val bytes = new ByteArrayOutputStream
-      write(encoder, written, bytes)
+      new BlockEncryption(encrypting).writing(bytes)(write(encoder, written, _))
       val in = encrypting.wrapStream(block, new ByteArrayInputStream(bytes.toByteArray))
       assertArrayEquals(joined(written), org.apache.commons.io.IOUtils.toByteArray(in))
     }

@@ -69,6 +69,8 @@ final class SerializedMapWriterSuite {
   private def named(part: String): Seq[File] =
     files(new File(directory.toFile, "local")).filter(_.getName.contains(part))
 
+  private val encrypted = "spark.io.encryption.enabled" -> "true"
+
   private def assertSame(partitions: Int, settings: (String, String)*): Unit = {
     val job = (spark: SparkContext) =>
       rows(spark, partitions).mapPartitionsWithIndex { (partition, rows) =>
@@ -88,12 +90,14 @@ final class SerializedMapWriterSuite {
       assertSame(300, "spark.io.compression.codec" -> codec)
     }
     assertSame(300, "spark.shuffle.compress" -> "false")
+    assertSame(300, encrypted)
     assertSame(300, "spark.shuffle.checksum.enabled" -> "false")
   }
 
   @Test def `records that do not fit in memory are spilled and the spills are removed`(): Unit = {
     val threshold = "spark.shuffle.spill.numElementsForceSpillThreshold" -> "100"
     assertSame(300, threshold)
+    assertSame(300, threshold, encrypted)
     withSpark(lodestone = true, threshold) { spark =>
       metrics.clear()
       rows(spark, 300).count()

@@ -33,12 +33,13 @@ private[push] abstract class WriterHunt {
   /** With this number all cases take less than half a minute on an idle machine. */
   protected def usualCases: Int
 
-  protected def codecs: Seq[(String, Seq[(String, String)])] = Seq(
+  private val codecs = Seq(
     "lz4" -> Seq("spark.io.compression.codec" -> "lz4"),
     "zstd" -> Seq("spark.io.compression.codec" -> "zstd"),
     "lzf" -> Seq("spark.io.compression.codec" -> "lzf"),
     "none" -> Seq("spark.shuffle.compress" -> "false"),
-    "snappy" -> Seq("spark.io.compression.codec" -> classOf[CountedCodec].getName))
+    "snappy" -> Seq("spark.io.compression.codec" -> classOf[CountedCodec].getName),
+    "encrypted" -> Seq("spark.io.encryption.enabled" -> "true"))
 
   /**
    * Runs the cases of each codec and kind. `task` writes and checks one case, and returns its

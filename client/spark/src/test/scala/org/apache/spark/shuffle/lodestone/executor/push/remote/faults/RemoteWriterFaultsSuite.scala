@@ -44,9 +44,6 @@ final class RemoteWriterFaultsSuite extends WriterHunt {
 
   override protected def usualCases: Int = 9
 
-  override protected def codecs: Seq[(String, Seq[(String, String)])] =
-    super.codecs :+ ("encrypted" -> Seq("spark.io.encryption.enabled" -> "true"))
-
   @TempDir var dir: Path = _
 
   /** The name of the Spark that runs: each has its own shuffles. */
