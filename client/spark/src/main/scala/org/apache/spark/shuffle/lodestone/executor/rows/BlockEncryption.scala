@@ -77,7 +77,14 @@ private final class DecryptedSegments(
 
 /** Closes the streams of a block, but not their target, which other blocks follow. */
 private[executor] final class UnclosedStream(to: OutputStream) extends FilterOutputStream(to) {
+  private var isDropped = false
+
+  /** From now on nothing goes to the target, which may be closed. */
+  def drop(): Unit = isDropped = true
+
+  override def write(byte: Int): Unit = if (!isDropped) to.write(byte)
   override def write(bytes: Array[Byte], start: Int, length: Int): Unit =
-    to.write(bytes, start, length)
-  override def close(): Unit = to.flush()
+    if (!isDropped) to.write(bytes, start, length)
+  override def flush(): Unit = if (!isDropped) to.flush()
+  override def close(): Unit = flush()
 }

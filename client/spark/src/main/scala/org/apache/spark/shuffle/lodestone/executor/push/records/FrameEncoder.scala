@@ -63,10 +63,13 @@ private[push] object FrameEncoder {
 
 /** Encodes with the streams that Spark makes: any codec or none. */
 private[records] final class StreamEncoder(streams: SerializerManager) extends FrameEncoder() {
+  private var target: UnclosedStream = _
   private var inner: OutputStream = _
 
-  override protected def begin(block: ShuffleBlockId, out: OutputStream): Unit =
-    inner = streams.wrapForCompression(block, new UnclosedStream(out))
+  override protected def begin(block: ShuffleBlockId, out: OutputStream): Unit = {
+    target = new UnclosedStream(out)
+    inner = streams.wrapForCompression(block, target)
+  }
 
   override protected def encode(bytes: Array[Byte], length: Int): Unit =
     inner.write(bytes, 0, length)
@@ -78,6 +81,7 @@ private[records] final class StreamEncoder(streams: SerializerManager) extends F
   }
 
   override def abandon(): Unit = if (inner != null) {
+    target.drop()
     Utils.tryLogNonFatalError(inner.close())
     inner = null
   }
