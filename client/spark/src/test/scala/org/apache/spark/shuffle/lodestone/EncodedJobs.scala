@@ -6,6 +6,7 @@ import java.nio.file.{Files, Path}
 import java.util.concurrent.ConcurrentLinkedQueue
 import java.util.concurrent.atomic.LongAdder
 
+import scala.collection.concurrent.TrieMap
 import scala.collection.mutable.ArrayBuffer
 
 import com.fasterxml.jackson.databind.{JsonNode, ObjectMapper}
@@ -21,6 +22,8 @@ import org.apache.spark.sql.{Row, SparkSession}
 
 /** Queries whose exchanges are encoded by column. */
 private[lodestone] abstract class EncodedJobs {
+  import EncodedJobs._
+
   @TempDir var directory: Path = _
 
   protected val daemons: ArrayBuffer[DaemonProcess] = ArrayBuffer.empty
@@ -94,7 +97,15 @@ private[lodestone] abstract class EncodedJobs {
   protected def rowsOf(job: SparkSession => RDD[Row])(spark: SparkSession): Seq[String] =
     job(spark).map(_.toString).collect().sorted.toSeq
 
-  protected def bytesOf(settings: (String, String)*)(expected: Seq[String]): Long = {
+  /** The rows of [[everything]], as plain Spark has them. No test changes them. */
+  protected def plainRows: Seq[String] =
+    plain.rows.getOrElseUpdate("all", withSql()(rowsOf(everything)))
+
+  protected def plainBytes(settings: (String, String)*): Long =
+    plain.bytes.getOrElseUpdate(settings, bytesOf(settings: _*))
+
+  protected def bytesOf(settings: (String, String)*): Long = {
+    val expected = plainRows
     written.reset()
     assertEquals(expected, withSql(settings: _*)(rowsOf(everything)))
     if (settings.exists(_._1 == "spark.shuffle.manager")) assertReported()
@@ -113,7 +124,7 @@ private[lodestone] abstract class EncodedJobs {
 
   /** Reads a shuffle once, changes something, and reads it again. */
   protected def readAgainAfter(settings: (String, String)*)(happens: => Unit): Unit = {
-    val expected = withSql()(rowsOf(everything))
+    val expected = plainRows
     val found = withSql(settings: _*) { spark =>
       val rows = everything(spark)
       rows.count()
@@ -160,4 +171,13 @@ private[lodestone] abstract class EncodedJobs {
   /** The formats of the shuffles with several maps. */
   protected def formats: Seq[String] =
     shuffles.filter(_.get("maps").asInt > 1).map(_.get("format").asText)
+}
+
+private object EncodedJobs {
+
+  /** What plain Spark gives, for all suites of a JVM. */
+  private object plain {
+    val rows: TrieMap[String, Seq[String]] = TrieMap.empty
+    val bytes: TrieMap[Seq[(String, String)], Long] = TrieMap.empty
+  }
 }

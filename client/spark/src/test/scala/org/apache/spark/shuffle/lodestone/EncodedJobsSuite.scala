@@ -14,23 +14,21 @@ final class EncodedJobsSuite extends EncodedJobs {
   @Test def `rows of all types are plain Spark's, in a part of the bytes, with each codec`()
       : Unit = {
     start()
-    val expected = withSql()(rowsOf(everything))
     for ((codec, most) <- Seq("lz4" -> 0.6, "zstd" -> 0.8, "snappy" -> 1.1, "lzf" -> 1.1)) {
       val setting = "spark.io.compression.codec" -> codec
-      val plain = bytesOf(setting)(expected)
-      val ours = bytesOf(remote :+ setting: _*)(expected)
+      val plain = plainBytes(setting)
+      val ours = bytesOf(remote :+ setting: _*)
       assertTrue(ours < plain * most, s"$codec: $ours bytes, and plain Spark wrote $plain")
     }
     val none = "spark.shuffle.compress" -> "false"
-    bytesOf(remote :+ none: _*)(expected)
+    bytesOf(remote :+ none: _*)
     assertEquals(0, failedReads.sum())
   }
 
   @Test def `with the key off blocks have as many bytes as plain Spark's`(): Unit = {
     start()
-    val expected = withSql()(rowsOf(everything))
-    val plain = bytesOf()(expected)
-    val ours = bytesOf(remote :+ "spark.lodestone.encodedRows" -> "false": _*)(expected)
+    val plain = plainBytes()
+    val ours = bytesOf(remote :+ "spark.lodestone.encodedRows" -> "false": _*)
     assertTrue(ours > plain * 0.9 && ours < plain * 1.1, s"$ours bytes, and plain Spark $plain")
   }
 
@@ -50,7 +48,7 @@ final class EncodedJobsSuite extends EncodedJobs {
   @Test def `encoded outputs that no service takes stay on executors and are read there`()
       : Unit = {
     start().kill()
-    val expected = withSql()(rowsOf(everything))
+    val expected = plainRows
     assertEquals(expected, withSql(remote: _*)(rowsOf(everything)))
     assertEquals(0, failedReads.sum())
   }

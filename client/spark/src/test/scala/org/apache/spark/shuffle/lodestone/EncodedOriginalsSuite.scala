@@ -29,12 +29,11 @@ final class EncodedOriginalsSuite extends EncodedJobs {
 
   @Test def `rows of all types are plain Spark's in both modes, in a part of the bytes`(): Unit = {
     start()
-    val expected = withSql()(rowsOf(everything))
     for ((codec, most) <- Seq("lz4" -> 0.6, "zstd" -> 0.8); mode <- Seq("merge", "auto")) {
       val setting = "spark.io.compression.codec" -> codec
-      val plain = bytesOf(setting)(expected)
+      val plain = plainBytes(setting)
       mergedChunks.reset()
-      val ours = bytesOf(inMode(mode) ++ unhurried :+ setting: _*)(expected)
+      val ours = bytesOf(inMode(mode) ++ unhurried :+ setting: _*)
       assertTrue(ours < plain * most, s"$codec: $ours bytes, and plain Spark wrote $plain")
       assertEquals(Seq(encoded), formats)
       assertEquals(mode == "merge", mergedChunks.sum() > 0)
@@ -44,14 +43,13 @@ final class EncodedOriginalsSuite extends EncodedJobs {
 
   @Test def `codecs that are not Lodestone's and the key keep Spark's format`(): Unit = {
     start()
-    val expected = withSql()(rowsOf(everything))
     for ((mode, setting) <- Seq(
         "auto" -> ("spark.io.compression.codec" -> "snappy"),
         "merge" -> ("spark.shuffle.compress" -> "false"),
         "auto" -> ("spark.lodestone.encodedRows" -> "false"),
         "merge" -> ("spark.lodestone.encodedRows" -> "false"))) {
-      val plain = bytesOf(setting)(expected)
-      val ours = bytesOf(inMode(mode) :+ setting: _*)(expected)
+      val plain = plainBytes(setting)
+      val ours = bytesOf(inMode(mode) :+ setting: _*)
       assertTrue(ours > plain * 0.9 && ours < plain * 1.1, s"$setting: $ours bytes, not $plain")
       assertEquals(Seq(sparks), formats)
     }
@@ -90,7 +88,7 @@ final class EncodedOriginalsSuite extends EncodedJobs {
 
   @Test def `without their service tasks read the originals`(): Unit = {
     val daemon = start()
-    val expected = withSql()(rowsOf(everything))
+    val expected = plainRows
     val found = withSql(inMode("merge"): _*) { spark =>
       val rows = everything(spark)
       assertEquals(expected.size, rows.count())

@@ -23,12 +23,11 @@ final class EncryptedBlocksSuite extends EncodedJobs {
 
   @Test def `rows of SQL are encoded, encrypted and merged, and equal plain Spark's`(): Unit = {
     start()
-    val expected = withSql()(rowsOf(everything))
     for ((mode, codec) <- Seq("merge" -> "zstd", "auto" -> "lz4", "remote" -> "lz4")) {
       mergedChunks.reset()
       val settings = inMode(mode) ++ unhurried ++
         Seq(encryption, spilling, "spark.io.compression.codec" -> codec)
-      bytesOf(settings: _*)(expected)
+      bytesOf(settings: _*)
       assertEquals(Seq(BlockFormat.EncodedRows.name), formats)
       assertEquals(mode != "auto", mergedChunks.sum() > 0, s"$mode: ${mergedChunks.sum()} chunks")
     }
@@ -37,7 +36,7 @@ final class EncryptedBlocksSuite extends EncodedJobs {
 
   @Test def `without their service tasks read the encrypted originals`(): Unit = {
     val daemon = start()
-    val expected = withSql()(rowsOf(everything))
+    val expected = plainRows
     val found = withSql(inMode("merge") :+ encryption: _*) { spark =>
       val rows = everything(spark)
       assertEquals(expected.size, rows.count())

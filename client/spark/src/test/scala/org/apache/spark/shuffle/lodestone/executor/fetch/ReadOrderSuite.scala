@@ -7,7 +7,7 @@ import java.nio.file.Path
 import scala.collection.mutable
 import scala.util.Random
 
-import org.junit.jupiter.api.{AfterEach, BeforeEach, Test}
+import org.junit.jupiter.api.{AfterEach, BeforeEach, Tag, Test}
 import org.junit.jupiter.api.Assertions.{assertEquals, assertTrue}
 import org.junit.jupiter.api.io.TempDir
 
@@ -23,6 +23,7 @@ import org.apache.spark.sql.functions.expr
  * Results that depend on the order of rows are the same in every run. With one executor they equal
  * those of plain Spark, because users' own tests expect them.
  */
+@Tag("seldom")
 final class ReadOrderSuite {
   @TempDir var directory: Path = _
 
