@@ -63,9 +63,9 @@ numbers: ## writes the table of numbers in README.md from bench/results/ratios.c
 test: tools .venv-test/.ready ## everything that CI runs
 	@.ci/check-tools cxx
 	@$(MAKE) --no-print-directory $(TEST_VENVS) browser & fetching=$$!; \
-	  $(MAKE) --no-print-directory -j 2 -O lint $(JOBS_JAR) daemon $(JARS) bench-tools test-rust || { kill $$fetching; exit 1; }; \
+	  $(MAKE) --no-print-directory -j 2 -O lint $(JOBS_JAR) daemon $(JARS) bench-tools || { kill $$fetching; exit 1; }; \
 	  archives=test-archives; wait $$fetching || archives=; \
-	  $(MAKE) --no-print-directory -j 2 -O test-jvm $$archives test-fuzz test-conformance
+	  $(MAKE) --no-print-directory -j 2 -O test-rust test-jvm $$archives test-fuzz test-conformance
 	@$(MAKE) --no-print-directory test-e2e
 
 # ARGS="--lines 4.1 --modes remote --suites JoinSuite,DatasetSuite": some of it. Plain Spark's outcomes are kept in .cache.
