@@ -46,7 +46,8 @@ private[spark] object BlockFormat {
    * subclass of the codec may do more.
    */
   def hasOwnCodec(conf: SparkConf): Boolean =
-    conf.get(config.SHUFFLE_COMPRESS) && OwnCodecs.contains(CompressionCodec.createCodec(conf).getClass)
+    conf.get(config.SHUFFLE_COMPRESS) && OwnCodecs.contains(
+      CompressionCodec.createCodec(conf).getClass)
 
   private val OwnCodecs: Set[Class[_]] =
     Set(classOf[LZ4CompressionCodec], classOf[ZStdCompressionCodec])

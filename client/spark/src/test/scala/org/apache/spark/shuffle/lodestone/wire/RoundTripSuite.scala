@@ -76,7 +76,7 @@ final class RoundTripSuite {
       Array.fill(few)(random.nextInt())),
     SegmentLayoutReply -> SegmentLayoutReply(
       random.nextLong(),
-      random.nextString(few),
+      "format" * few,
       Array.fill(few)(PartitionLayout(random.nextInt(), status(), Array.fill(few)(run())))),
     RequestCodecs.fetchSegments -> FetchSegments(shuffle(), Array.fill(few)(places())),
     RequestCodecs.commitMap -> CommitMap(

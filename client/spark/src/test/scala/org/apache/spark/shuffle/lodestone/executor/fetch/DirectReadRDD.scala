@@ -37,6 +37,7 @@ private[lodestone] final class DirectReadRDD[T: ClassTag](
       BlockFormat.SparkStream,
       inBatches = false,
       hasOriginals = true,
+      (_, block) => block,
       task)
     streams.flatMap { case (_, stream) =>
       serializer.deserializeStream(stream).asKeyValueIterator.map(record.tupled)

@@ -10,7 +10,6 @@ import org.junit.jupiter.api.Test
 
 import org.apache.spark.SparkConf
 import org.apache.spark.io.LZ4CompressionCodec
-import org.apache.spark.serializer.{JavaSerializer, SerializerManager}
 
 /** The blocks that Spark's codec wrote, read without it. */
 final class Lz4ReaderSuite {

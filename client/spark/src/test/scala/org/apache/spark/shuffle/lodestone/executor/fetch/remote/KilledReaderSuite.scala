@@ -11,7 +11,13 @@ import org.junit.jupiter.api.Test
 import org.apache.spark.{TaskContext, TaskKilledException}
 import org.apache.spark.shuffle.lodestone.driver.SilentDriver
 import org.apache.spark.shuffle.lodestone.executor.fetch.{ChunkCut, LayoutReader}
-import org.apache.spark.shuffle.lodestone.plan.{BlockFormat, LostAt, OutputsLost, Reason, RemoteOutput}
+import org.apache.spark.shuffle.lodestone.plan.{
+  BlockFormat,
+  LostAt,
+  OutputsLost,
+  Reason,
+  RemoteOutput
+}
 import org.apache.spark.shuffle.lodestone.plan.RemotePart
 import org.apache.spark.shuffle.lodestone.plan.{ShuffleGeneration, ShufflePlan}
 import org.apache.spark.shuffle.lodestone.transport.{RetryPolicy, ServiceClient}

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package org.apache.spark.shuffle.lodestone.executor.push.records
 
-import java.io.{ByteArrayInputStream, ByteArrayOutputStream}
+import java.io.{ByteArrayInputStream, ByteArrayOutputStream, OutputStream}
 
 import scala.util.Random
 
@@ -50,7 +50,7 @@ final class FrameEncoderSuite {
     all.toByteArray
   }
 
-  private def write(encoder: FrameEncoder, records: Seq[Array[Byte]], to: ByteArrayOutputStream) = {
+  private def write(encoder: FrameEncoder, records: Seq[Array[Byte]], to: OutputStream) = {
     encoder.open(block, to)
     records.foreach(r => encoder.records(r, Platform.BYTE_ARRAY_OFFSET.toLong, r.length))
     encoder.close()

@@ -114,7 +114,9 @@ final class EncodedRowsSuite {
       : Unit = {
     val smallest = write(Seq(Array.emptyByteArray), 0, plain)
     val sparks = new LZ4CompressionCodec(new SparkConf)
-    assertThrows(classOf[IOException], () => { sparks.compressedInputStream(in(smallest)).read(); () })
+    assertThrows(
+      classOf[IOException],
+      () => { sparks.compressedInputStream(in(smallest)).read(); () })
     ()
   }
 

@@ -10,7 +10,8 @@ import org.junit.jupiter.api.Assertions.{assertTrue, fail}
 
 import org.apache.spark._
 import org.apache.spark.serializer.{JavaSerializer, KryoRegistrator, KryoSerializer, Serializer}
-import org.apache.spark.shuffle.lodestone.executor.rows.encoded.EncodedRows
+import org.apache.spark.shuffle.lodestone.executor.rows.BlockEncryption
+import org.apache.spark.shuffle.lodestone.executor.rows.encoded.{CheckedGroups, EncodedRows}
 import org.apache.spark.shuffle.lodestone.plan.BlockFormat
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.execution.UnsafeRowSerializer
