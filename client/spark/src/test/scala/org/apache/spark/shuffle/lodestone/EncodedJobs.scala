@@ -39,8 +39,10 @@ private[lodestone] abstract class EncodedJobs {
 
   @AfterEach def stopDaemons(): Unit = daemons.foreach(_.stop())
 
-  protected def start(): DaemonProcess = {
-    daemons += DaemonProcess.start(new File(directory.toFile, s"daemon${daemons.size}"))
+  protected def start(memory: String = "128MiB"): DaemonProcess = {
+    daemons += DaemonProcess.start(
+      new File(directory.toFile, s"daemon${daemons.size}"),
+      memory = memory)
     daemons.last
   }
 
@@ -108,16 +110,19 @@ private[lodestone] abstract class EncodedJobs {
     val expected = plainRows
     written.reset()
     assertEquals(expected, withSql(settings: _*)(rowsOf(everything)))
-    if (settings.exists(_._1 == "spark.shuffle.manager")) assertReported()
+    if (settings.exists(_._1 == "spark.shuffle.manager"))
+      assertReported(settings.exists(_._1 == "spark.io.encryption.enabled"))
     written.sum()
   }
 
   /** The report has the bytes of encoded rows, and the sum is what all tasks have written. */
-  private def assertReported(): Unit =
+  private def assertReported(isEncrypted: Boolean): Unit =
     if (shuffles.exists(_.get("format").asText == BlockFormat.EncodedRows.name)) {
       val bytes =
         Seq("rowBytes", "encodedBytes", "compressedBytes").map(report.get("totals").get(_).asLong)
-      assertEquals(written.sum(), bytes.last)
+      // Each encrypted block begins with its initialisation vector.
+      val vectors = written.sum() - bytes.last
+      assertTrue(if (isEncrypted) vectors > 0 && vectors % 16 == 0 else vectors == 0, s"$vectors")
       assertEquals(bytes.sorted.reverse, bytes)
       assertTrue(bytes.head > 2 * bytes.last, s"$bytes")
     }

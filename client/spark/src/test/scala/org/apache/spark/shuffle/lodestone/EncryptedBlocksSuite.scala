@@ -47,14 +47,16 @@ final class EncryptedBlocksSuite extends EncodedJobs {
     assertEquals(expected, found)
   }
 
-  private val secret = "nobody but Spark reads this"
-
-  /** Runs a job, and returns whose files have the text meanwhile: the daemon's, executors'. */
+  /**
+   * Runs a job, and returns whose files have the text meanwhile: the daemon's, executors'. The data
+   * are more than the daemon's memory.
+   */
   private def disclosing(settings: (String, String)*): Set[String] = withSql(settings: _*) {
     spark =>
+      val secret = "nobody but Spark reads this"
       val rows = spark.sparkContext.parallelize(0 until 60000, 4)
-        .map(n => (n * 31 % 5003, s"$secret $n"))
-        .partitionBy(new HashPartitioner(3))
+        .map(n => (n * 31 % 5003, s"$secret $n" + "." * 1500))
+        .partitionBy(new HashPartitioner(100))
       assertEquals(60000L, rows.count())
       val files = Files.walk(directory)
       try {
@@ -73,7 +75,7 @@ final class EncryptedBlocksSuite extends EncodedJobs {
 
   @Test def `neither a service nor an executor has a row on its disk that is not encrypted`()
       : Unit = {
-    start()
+    start(memory = "64MiB")
     val open = Seq(
       "spark.shuffle.compress" -> "false",
       "spark.serializer" -> "org.apache.spark.serializer.KryoSerializer")
