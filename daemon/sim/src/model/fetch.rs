@@ -46,7 +46,10 @@ impl Model {
             _ => self.shuffle(&request.key, Code::UnknownShuffle),
         };
         let expected = found.as_ref().map(|_| ()).map_err(|code| *code);
-        let format = found.as_ref().map_or("", |shuffle| &shuffle.format).to_owned();
+        let format = found
+            .as_ref()
+            .map_or("", |shuffle| &shuffle.format)
+            .to_owned();
         let reply: Option<SegmentLayoutReply> = refused_or(answer, incarnation, expected)?;
         let (Some(reply), Ok(shuffle)) = (reply, found) else {
             return Ok(());

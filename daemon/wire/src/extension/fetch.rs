@@ -41,8 +41,8 @@ message! { strict, 94;
     pub struct SegmentLayoutReply {
         /// Incarnation of the daemon.
         pub incarnation: i64,
-        /// The format of the shuffle's blocks, as it was registered. A reader of another format must
-        /// not read them.
+        /// The format of the shuffle's blocks, as it was registered. A reader of another format
+        /// must not read them.
         pub format: String,
         /// One per partition asked.
         pub partitions: Vec<PartitionLayout>,
