@@ -91,9 +91,6 @@ def run_application(mode, runs, spark: str, right: list, say: Say, is_plain: boo
         "spark.task.maxFailures": "100",
         "spark.stage.maxConsecutiveAttempts": "40",
     }
-    if mode != "remote":
-        # With it each shuffle would be Spark's own.
-        conf["spark.io.encryption.enabled"] = "false"
     if is_plain:
         conf["spark.shuffle.manager"] = "sort"
     say(f"mode {mode}: {conf}")

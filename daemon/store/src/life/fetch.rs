@@ -90,8 +90,7 @@ impl Store {
     /// Refuses unless the shuffle exists and may be read. For requests that name no partition: a
     /// request about an unknown shuffle is refused, and not answered with an empty result.
     pub fn check_readable(&self, key: &ShuffleKey) -> Result<(), Refusal> {
-        let generation = self.generation(key, Code::UnknownShuffle)?;
-        generation.check_readable(&reading(&generation.partitions))
+        self.readable_format(key).map(drop)
     }
 
     /// Returns the format of the blocks of a shuffle that may be read. Spark's own push names none.

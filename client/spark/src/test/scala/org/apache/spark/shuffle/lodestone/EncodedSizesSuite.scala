@@ -94,6 +94,7 @@ final class EncodedSizesSuite extends EncodedJobs {
     for ((sizes, map) <- plain.zipWithIndex; (size, partition) <- sizes.zipWithIndex) {
       val found = ours(map)(partition)
       val what = s"$found bytes, not $size, in map $map and partition $partition"
+      assertEquals(size > 0, found > 0, what)
       assertTrue(found >= size * 0.7 && found <= size * 1.4 + 64, what)
     }
   }

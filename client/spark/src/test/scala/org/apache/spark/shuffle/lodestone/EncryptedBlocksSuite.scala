@@ -5,6 +5,8 @@ import java.io.File
 import java.nio.charset.StandardCharsets.ISO_8859_1
 import java.nio.file.Files
 
+import scala.jdk.CollectionConverters._
+
 import org.junit.jupiter.api.Assertions.{assertEquals, assertTrue}
 import org.junit.jupiter.api.{Tag, Test}
 
@@ -73,16 +75,23 @@ final class EncryptedBlocksSuite extends EncodedJobs {
       }
   }
 
+  @Test def `the map of an encrypted original that a disk has damaged is run again`(): Unit = {
+    start().kill()
+    readAgainAfter(inMode("merge") :+ encryption: _*)(damageOutputs())
+    assertTrue(failures.asScala.exists(_.contains("DISK_ISSUE")), s"no diagnosis: $failures")
+  }
+
   @Test def `neither a service nor an executor has a row on its disk that is not encrypted`()
       : Unit = {
     start(memory = "64MiB")
     val open = Seq(
       "spark.shuffle.compress" -> "false",
       "spark.serializer" -> "org.apache.spark.serializer.KryoSerializer")
-    for ((mode, kept) <- Seq("merge" -> Set("local", "daemon0"), "remote" -> Set("daemon0"))) {
-      val all = inMode(mode) ++ unhurried ++ open
-      assertEquals(kept, disclosing(all: _*), "this test would not see a row")
-      assertEquals(Set.empty, disclosing(all :+ encryption: _*))
+    for (mode <- Seq("merge", "remote"))
+      assertEquals(Set.empty, disclosing(inMode(mode) ++ unhurried ++ open :+ encryption: _*))
+    for ((mode, kept) <- Seq("remote" -> Set("daemon0"), "merge" -> Set("local", "daemon0"))) {
+      val found = disclosing(inMode(mode) ++ unhurried ++ open: _*)
+      assertEquals(kept, found, "this test would not see a row")
     }
   }
 }

@@ -108,10 +108,11 @@ private[fetch] object RecordReader {
     val conf = env.conf
     val isSparks = format == BlockFormat.SparkStream
     val lz4 = if (isSparks && Lz4Blocks.areUsed(conf)) Some(new Lz4Reader) else None
+    lazy val checked = new CheckedGroups
     def decoded(id: BlockId, bytes: InputStream): InputStream = {
       val plain = decrypted(id, bytes)
       if (isSparks) lz4.fold(env.serializerManager.wrapForCompression(id, plain))(_(plain))
-      else new CheckedGroups(plain)
+      else checked(plain)
     }
     new ShuffleBlockFetcherIterator(
       task.context,

@@ -19,9 +19,19 @@ private[executor] final class BlockEncryption(streams: SerializerManager) {
   def writing[T](to: OutputStream)(write: OutputStream => T): T =
     if (!streams.encryptionEnabled) write(to)
     else {
-      val encrypted = streams.wrapForEncryption(new UnclosedStream(to))
-      // It has memory outside of the heap, which nothing else gives back.
-      Utils.tryWithSafeFinally(write(encrypted))(encrypted.close())
+      val target = new UnclosedStream(to)
+      // Its cipher has memory outside of the heap, which should not wait for a finalizer.
+      val encrypted = streams.wrapForEncryption(target)
+      var isWhole = false
+      Utils.tryWithSafeFinally {
+        val result = write(encrypted)
+        isWhole = true
+        result
+      } {
+        // Nobody needs the rest of a block that failed, and its target may wait for memory.
+        if (!isWhole) target.drop()
+        encrypted.close()
+      }
     }
 
   /** Decrypts one block. */
@@ -42,8 +52,6 @@ private final class DecryptedSegments(
     lengths: Iterator[Int],
     encryption: BlockEncryption)
     extends InputStream {
-  // The end of a block in mode remote may be a segment without bytes, which nobody has encrypted.
-  private val left = lengths.filter(_ > 0)
   private var segment: InputStream = _
   private val one = new Array[Byte](1)
 
@@ -59,8 +67,8 @@ private final class DecryptedSegments(
   }
 
   private def hasSegment: Boolean = {
-    if (segment == null && left.hasNext) {
-      segment = encryption.reading(new LimitedInputStream(in, left.next().toLong, false))
+    if (segment == null && lengths.hasNext) {
+      segment = encryption.reading(new LimitedInputStream(in, lengths.next().toLong, false))
     }
     segment != null
   }

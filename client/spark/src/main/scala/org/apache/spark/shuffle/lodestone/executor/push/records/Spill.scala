@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 package org.apache.spark.shuffle.lodestone.executor.push.records
 
-import java.io.{BufferedOutputStream, EOFException, File, FileInputStream, FileOutputStream}
-import java.io.{InputStream, IOException, OutputStream}
+import java.io.{BufferedInputStream, BufferedOutputStream, Closeable, EOFException, File}
+import java.io.{FileInputStream, FileOutputStream, InputStream, IOException, OutputStream}
 import java.util.Arrays
 
 import org.apache.spark.serializer.SerializerManager
@@ -33,8 +33,28 @@ private[records] final class LocalSpillFiles(disks: DiskBlockManager, streams: S
   override def create(): SpillFile = new SpillFile {
     private val file: File = disks.createTempShuffleBlock()._2
 
-    override def write(): OutputStream = streams.wrapForEncryption(new FileOutputStream(file))
-    override def read(): InputStream = streams.wrapForEncryption(new FileInputStream(file))
+    override def write(): OutputStream = opened[OutputStream](new FileOutputStream(file)) { out =>
+      streams.wrapForEncryption(new BufferedOutputStream(out, Spill.BufferBytes))
+    }
+
+    override def read(): InputStream = opened[InputStream](new FileInputStream(file)) { in =>
+      streams.wrapForEncryption(new BufferedInputStream(in, Spill.BufferBytes))
+    }
+
+    /** A cipher reads or writes its initialisation vector at once, and few bytes at a time. */
+    private def opened[S <: Closeable](plain: S)(encrypted: S => S): S =
+      if (!streams.encryptionEnabled) plain
+      else {
+        var isOpen = false
+        try {
+          val stream = encrypted(plain)
+          isOpen = true
+          stream
+        } finally {
+          if (!isOpen) plain.close()
+        }
+      }
+
     override def delete(): Unit = {
       file.delete()
       ()
@@ -56,7 +76,7 @@ private[records] final class Spill private (file: SpillFile, index: SpillIndex) 
 }
 
 private[records] object Spill {
-  private val BufferBytes = 256 * 1024
+  private[records] val BufferBytes = 256 * 1024
 
   /** Writes a spill to a new file. `content` adds each block to the index when it is written. */
   def write(files: SpillFiles)(content: (BlockOutput, SpillIndex) => Unit): Spill = {

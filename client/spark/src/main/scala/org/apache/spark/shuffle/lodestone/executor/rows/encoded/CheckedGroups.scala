@@ -4,12 +4,18 @@ package org.apache.spark.shuffle.lodestone.executor.rows.encoded
 import java.io.InputStream
 
 /**
- * The bytes of a block, each row group only after its checksum has proved right: a reader of the
+ * The bytes of one block after another, each row group only after its checksum has proved right: a reader of the
  * stream gets an error before any byte of a group that is damaged. The error comes out of the
- * stream, as one of a codec does, so Spark looks for its cause, and may fetch the block again.
+ * stream, as one of a codec does, so Spark looks for its cause, and may fetch the block again. The
+ * caller must have read the last stream to its end: all share a buffer.
  */
-private[executor] final class CheckedGroups(in: InputStream) extends InputStream {
+private[executor] final class CheckedGroups extends (InputStream => InputStream) {
   private val group = new RowGroupBytes
+
+  override def apply(in: InputStream): InputStream = new CheckedStream(in, group)
+}
+
+private final class CheckedStream(in: InputStream, group: RowGroupBytes) extends InputStream {
   private val one = new Array[Byte](1)
 
   /** The place in the head and the body of the group. */

@@ -75,9 +75,14 @@ final class FrameEncoderSuite {
       val now = conf(setting)
       val encoder = FrameEncoder(now, streams(now))
       val failed = Array.fill[Byte](100)(1)
-      encoder.open(block, new ByteArrayOutputStream)
+      val dropped = new ByteArrayOutputStream
+      encoder.open(block, dropped)
       encoder.records(failed, Platform.BYTE_ARRAY_OFFSET.toLong, failed.length)
-      if (isAbandoned) encoder.abandon()
+      val before = dropped.size
+      if (isAbandoned) {
+        encoder.abandon()
+        assertEquals(before, dropped.size, "an abandoned block, whose target may be closed, grew")
+      }
       val next = Array.fill[Byte](200)(2)
       val bytes = new ByteArrayOutputStream
       write(encoder, Seq(next), bytes)

@@ -13,7 +13,7 @@ import org.junit.jupiter.api.Assertions._
 import org.junit.jupiter.api.io.TempDir
 
 import org.apache.spark.{HashPartitioner, ShuffleDependency, SparkContext}
-import org.apache.spark.{SparkException, TaskContext}
+import org.apache.spark.{SparkEnv, SparkException, TaskContext}
 import org.apache.spark.executor.TaskMetrics
 import org.apache.spark.memory.{MemoryConsumer, MemoryMode}
 import org.apache.spark.rdd.RDD
@@ -107,6 +107,24 @@ final class SerializedMapWriterSuite {
     assertTrue(all.map(_.diskBytesSpilled).sum > 0)
     assertTrue(all.map(_.memoryBytesSpilled).sum > 0)
     assertEquals(20000L, all.map(_.shuffleWriteMetrics.recordsWritten).sum)
+  }
+
+  @Test def `a spill is encrypted if Spark encrypts, and read as it was written`(): Unit = {
+    val text = ("nobody but Spark reads this " * 20000).getBytes
+    def isOpen(settings: (String, String)*): Boolean = withSpark(lodestone = true, settings: _*) {
+      _ =>
+        val env = SparkEnv.get
+        val file = new LocalSpillFiles(env.blockManager.diskBlockManager, env.serializerManager)
+          .create()
+        val out = file.write()
+        out.write(text)
+        out.close()
+        val in = file.read()
+        assertArrayEquals(text, in.readAllBytes())
+        in.close()
+        Files.readAllBytes(new File(file.name).toPath).containsSlice(text.take(20))
+    }
+    assertEquals((true, false), (isOpen(), isOpen(encrypted)))
   }
 
   @Test def `memory off the heap serves as well`(): Unit =

@@ -123,11 +123,11 @@ final class EncodedRowsSuite {
   @Test def `a stream of row groups has the same bytes, or an error if one is damaged`()
       : Unit = seeded(100) { random =>
     val block = Seq.fill(1 + random.nextInt(4))(someBlock(random)._2).reduce(_ ++ _)
-    assertArrayEquals(block, new CheckedGroups(in(block)).readAllBytes())
+    assertArrayEquals(block, new CheckedGroups()(in(block)).readAllBytes())
     val damaged = block.clone()
     damaged(random.nextInt(block.length)) = (random.nextInt() | 1).toByte
     if (!damaged.sameElements(block)) {
-      val stream = new CheckedGroups(in(damaged))
+      val stream = new CheckedGroups()(in(damaged))
       assertThrows(classOf[BrokenRowsException], () => { stream.readAllBytes(); () })
     }
   }
@@ -230,7 +230,7 @@ object EncodedRowsSuite {
   }
 
   private def read(block: Array[Byte], fields: Int): Seq[Array[Byte]] =
-    bytesOf(newReader(fields)(new CheckedGroups(in(block))))
+    bytesOf(newReader(fields)(new CheckedGroups()(in(block))))
 
   private def bytesOf(records: Iterator[(Any, Any)]): Seq[Array[Byte]] =
     records.map { record =>

@@ -65,7 +65,7 @@ private[push] object EncodedRowsOfSql extends RowsOfSql("encoded rows of SQL") {
   override def recordsIn(id: ShuffleBlockId, block: Array[Byte]): Iterator[(Any, Any)] = {
     val codecs = new EncodedRows.Codecs(SparkEnv.get.conf)
     val reader = new EncodedRows.Reader(codecs, serializer.newInstance())
-    reader(new CheckedGroups(BlockEncryption().reading(new ByteArrayInputStream(block))))
+    reader(new CheckedGroups()(BlockEncryption().reading(new ByteArrayInputStream(block))))
   }
 }
 
