@@ -4,10 +4,10 @@ package org.apache.spark.shuffle.lodestone.executor.rows.encoded
 import java.io.InputStream
 
 /**
- * The bytes of one block after another, each row group only after its checksum has proved right: a reader of the
- * stream gets an error before any byte of a group that is damaged. The error comes out of the
- * stream, as one of a codec does, so Spark looks for its cause, and may fetch the block again. The
- * caller must have read the last stream to its end: all share a buffer.
+ * The bytes of one block after another, each row group only after its checksum has proved right: a
+ * reader of the stream gets an error before any byte of a group that is damaged. The error comes
+ * out of the stream, as one of a codec does, so Spark looks for its cause, and may fetch the block
+ * again. The caller must have read the last stream to its end: all share a buffer.
  */
 private[executor] final class CheckedGroups extends (InputStream => InputStream) {
   private val group = new RowGroupBytes
