@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+package org.apache.spark.shuffle.lodestone
+
+import org.apache.spark.{ShuffleDependency, TaskContext}
+import org.apache.spark.shuffle._
+import org.apache.spark.shuffle.lodestone.executor.fetch.ReadRange
+
+/**
+ * The shuffle manager that Lodestone adds to. It writes and reads the shuffles that are left to it,
+ * and its handles say how map outputs are written. It knows nothing of Lodestone.
+ */
+private[lodestone] trait InnerShuffles {
+
+  /** Called on the driver. */
+  def register[K, V, C](
+      shuffleId: Int,
+      dependency: ShuffleDependency[K, V, C]): BaseShuffleHandle[K, V, C]
+
+  def writer[K, V](
+      handle: ShuffleHandle,
+      mapId: Long,
+      context: TaskContext,
+      metrics: ShuffleWriteMetricsReporter): ShuffleWriter[K, V]
+
+  def reader[K, C](
+      handle: ShuffleHandle,
+      range: ReadRange,
+      context: TaskContext,
+      metrics: ShuffleReadMetricsReporter): ShuffleReader[K, C]
+
+  /** Finds the files of map outputs. */
+  def resolver: IndexShuffleBlockResolver
+}

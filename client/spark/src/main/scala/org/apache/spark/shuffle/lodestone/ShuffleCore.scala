@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0
+package org.apache.spark.shuffle.lodestone
+
+import org.apache.spark.{ShuffleDependency, SparkConf, TaskContext}
+import org.apache.spark.scheduler.LiveListenerBus
+import org.apache.spark.shuffle._
+import org.apache.spark.shuffle.lodestone.config.{LodestoneConf, Mode}
+import org.apache.spark.shuffle.lodestone.driver.DriverCoordinator
+import org.apache.spark.shuffle.lodestone.executor.fetch.{ReadRange, ReduceTask}
+import org.apache.spark.shuffle.lodestone.executor.push._
+import org.apache.spark.shuffle.lodestone.executor.push.records.{MapWriters, RecordCounts}
+import org.apache.spark.shuffle.lodestone.plan._
+import org.apache.spark.shuffle.lodestone.wire.Application
+import org.apache.spark.shuffle.sort.BypassMergeSortShuffleHandle
+
+/**
+ * All that Lodestone does with shuffles in one JVM, for the shuffle manager that holds it. The
+ * class of a handle says what Lodestone does with its shuffle: [[OwnHandle]]. Spark creates
+ * managers before there is a SparkEnv, so everything else is created at its first use. In local
+ * mode one object serves the driver and the executor.
+ *
+ * @param inner
+ *   the manager for all that is left to it
+ */
+private[lodestone] final class ShuffleCore(
+    conf: SparkConf,
+    isDriver: Boolean,
+    inner: InnerShuffles) {
+  import ShuffleCore._
+
+  // A wrong setting stops the application at its start, and not in its first shuffle.
+  if (isDriver && LodestoneConf(conf).mode == Mode.Remote) RemoteDefaults(conf)
+
+  private val coordinator = new OnDemand[DriverCoordinator]
+  private val executor = new OnDemand[ExecutorSide]
+  private val counting = new OnDemand[LocalSide]
+  private val writers = new OnDemand[MapWriters]
+
+  private val hasSparksFiles = ShuffleEligibility.keepsWrittenBytes(conf)
+
+  def register[K, V, C](
+      shuffleId: Int,
+      dependency: ShuffleDependency[K, V, C]): ShuffleHandle = {
+    val plain = inner.register(shuffleId, dependency)
+    val listeners = dependency.rdd.sparkContext.listenerBus
+    val driver = coordinator.get(coordinated(listeners))
+    val numMaps = dependency.rdd.getNumPartitions
+    val numPartitions = dependency.partitioner.numPartitions
+    driver.obstacle(dependency) match {
+      case Some(reason) =>
+        val isWrittenHere = DriverCoordinator.isWrittenHere(reason)
+        val format =
+          if (isWrittenHere) driver.formatOf(dependency, plain) else BlockFormat.SparkStream
+        driver.leftToSpark(shuffleId, numMaps, numPartitions, reason, format)
+        if (isWrittenHere) new LocalHandle(plain, numMaps, format) else plain
+      case None =>
+        val format = driver.formatOf(dependency, plain)
+        driver.registered(shuffleId, numMaps, numPartitions, format)
+        new LodestoneHandle(plain, numMaps, driver.app, driver.isRemote, format)
+    }
+  }
+
+  def writer[K, V](
+      handle: ShuffleHandle,
+      mapId: Long,
+      context: TaskContext,
+      metrics: ShuffleWriteMetricsReporter): ShuffleWriter[K, V] = handle match {
+    case remote: LodestoneHandle[K @unchecked, V @unchecked, _] if remote.isRemote =>
+      executorSide(remote.app).writes
+        .writer[K, V](remote, mapId, context, metrics)
+        .getOrElse(leftWriter(remote, mapId, context, metrics))
+    case merging: LodestoneHandle[K @unchecked, V @unchecked, _] =>
+      val side = executorSide(merging.app)
+      keepingWriter(merging, mapId, context, metrics) { (lengths, records) =>
+        side.pusher.push(MapOutput(
+          generationOf(merging),
+          context.partitionId(),
+          mapId,
+          lengths,
+          records,
+          () => inner.resolver.getDataFile(merging.shuffleId, mapId)))
+      }
+    case local: LocalHandle[K @unchecked, V @unchecked, _] =>
+      keepingWriter(local, mapId, context, metrics)((_, _) => ())
+    case plain => innerWriter(SparkHandle.checked(plain), mapId, context, metrics)
+  }
+
+  /** Returns a writer of an output of mode remote that no service takes. */
+  private def leftWriter[K, V](
+      handle: LodestoneHandle[K, V, _],
+      mapId: Long,
+      context: TaskContext,
+      metrics: ShuffleWriteMetricsReporter): ShuffleWriter[K, V] =
+    if (handle.format == BlockFormat.SparkStream) {
+      innerWriter(handle.inner, mapId, context, metrics)
+    } else {
+      reportingWriter(handle, mapId, context, metrics)((_, _) => ())
+    }
+
+  private def innerWriter[K, V](
+      handle: ShuffleHandle,
+      mapId: Long,
+      context: TaskContext,
+      metrics: ShuffleWriteMetricsReporter): ShuffleWriter[K, V] = handle match {
+    case _: BypassMergeSortShuffleHandle[_, _] if hasSparksFiles =>
+      val written = new WrittenBytes(metrics)
+      new WholeOutputWriter(inner.writer[K, V](handle, mapId, context, written), written)
+    case _ => inner.writer[K, V](handle, mapId, context, metrics)
+  }
+
+  /**
+   * Returns a writer of an output that the executor keeps. As soon as the output is written, its
+   * numbers of records are reported to the driver, if Lodestone has written it.
+   */
+  private def keepingWriter[K, V](
+      handle: OwnHandle[K, V, _],
+      mapId: Long,
+      context: TaskContext,
+      metrics: ShuffleWriteMetricsReporter)(
+      committed: (Array[Long], Option[RecordCounts]) => Unit): ShuffleWriter[K, V] =
+    reportingWriter(handle, mapId, context, metrics) { (lengths, records) =>
+      localSide.counted(handle, context.partitionId(), mapId, records)
+      committed(lengths, records)
+    }
+
+  /** Returns Lodestone's writer, or Spark's for what only that one writes, in its own format. */
+  private def reportingWriter[K, V](
+      handle: OwnHandle[K, V, _],
+      mapId: Long,
+      context: TaskContext,
+      metrics: ShuffleWriteMetricsReporter)(
+      committed: (Array[Long], Option[RecordCounts]) => Unit): ShuffleWriter[K, V] = {
+    val own = mapWriters.writer[K, V](handle.inner, handle.format, mapId, context, metrics)
+    new AfterWriteShuffleWriter(
+      own.getOrElse(innerWriter[K, V](SparkHandle.of(handle), mapId, context, metrics)),
+      lengths => {
+        own.flatMap(_.encoded).foreach { bytes =>
+          localSide.driver.report(MapEncoded(handle.shuffleId, bytes))
+        }
+        committed(lengths, own.map(_.counts))
+      })
+  }
+
+  def reader[K, C](
+      handle: ShuffleHandle,
+      range: ReadRange,
+      context: TaskContext,
+      metrics: ShuffleReadMetricsReporter): ShuffleReader[K, C] = {
+    val task = ReduceTask(range, context, metrics)
+    def innerReader(plain: ShuffleHandle): ShuffleReader[K, C] =
+      inner.reader(plain, range, context, metrics)
+    handle match {
+      case remote: LodestoneHandle[K @unchecked, _, C @unchecked] if remote.isRemote =>
+        val reads = executorSide(remote.app).remoteReads
+        reads.reader[K, C](remote, task).getOrElse(innerReader(SparkHandle.of(remote)))
+      case merging: LodestoneHandle[K @unchecked, _, C @unchecked] =>
+        val reads = executorSide(merging.app).reads
+        reads.reader[K, C](merging, task).getOrElse(innerReader(SparkHandle.of(merging)))
+      case local: LocalHandle[K @unchecked, _, C @unchecked] =>
+        localSide.reads.reader[K, C](local, task).getOrElse(innerReader(SparkHandle.of(local)))
+      case plain => innerReader(SparkHandle.checked(plain))
+    }
+  }
+
+  /** Called before the inner manager removes the shuffle. */
+  def removed(shuffleId: Int): Unit = {
+    executor.ifMade(_.removed(shuffleId))
+    counting.ifMade(_.removed(shuffleId))
+    coordinator.ifMade(_.removed(shuffleId))
+    writers.ifMade(_.removed(shuffleId))
+  }
+
+  def stop(): Unit = {
+    executor.ifMade(_.stop())
+    coordinator.ifMade(_.stop())
+  }
+
+  private def coordinated(listeners: LiveListenerBus): DriverCoordinator = {
+    val made = DriverCoordinator(conf, listeners)
+    LodestoneReport.follow(made)
+    made
+  }
+
+  private def mapWriters: MapWriters = writers.get(new MapWriters(conf, inner.resolver))
+
+  private def executorSide(app: Application): ExecutorSide =
+    executor.get(new ExecutorSide(conf, localSide, app))
+
+  private def localSide: LocalSide = counting.get(new LocalSide(conf))
+}
+
+private[lodestone] object ShuffleCore {
+
+  private def generationOf(handle: LodestoneHandle[_, _, _]): ShuffleGeneration =
+    ShuffleGeneration(handle.shuffleId, handle.dependency.shuffleMergeId)
+
+  /** A value that is created at its first use. Unlike a lazy val it knows whether it exists. */
+  private final class OnDemand[T <: AnyRef] {
+    @volatile private var made: Option[T] = None
+
+    def get(make: => T): T = made.getOrElse(synchronized {
+      if (made.isEmpty) made = Some(make)
+      made.get
+    })
+
+    def ifMade(use: T => Unit): Unit = made.foreach(use)
+  }
+}
