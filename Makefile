@@ -12,7 +12,8 @@ export CARGO_TARGET_DIR
 CARGO := env -u MAKEFLAGS -u MFLAGS cargo
 # Two modules of one source tree: side by side.
 MVN := mvn -q -B -T 2
-JARS := dist/jars/lodestone-spark-3.5_2.12.jar dist/jars/lodestone-spark-4_2.13.jar
+COMET_JAR := lodestone-comet-0.12-spark-3.5_2.12.jar
+JARS := dist/jars/lodestone-spark-3.5_2.12.jar dist/jars/lodestone-spark-4_2.13.jar dist/jars/$(COMET_JAR)
 JOBS_JAR := dist/jars/lodestone-e2e-jobs.jar
 TEST_VENVS := $(foreach name,3.5.9 4.0.5 4.1.4 4.2.1 4.3.0 bench test,.venv-$(name)/.ready)
 # The browser that opens the page of the demo in a test.
@@ -206,13 +207,14 @@ define installed
   || install -m 755 $(CARGO_TARGET_DIR)/$(TARGET)/release/$(1) dist/$(1)
 endef
 
-# The plugin jars, with the daemon inside.
+# The plugin jars, with the daemon inside, and what Comet needs beside them.
 $(JARS) &: $(PLUGIN_SOURCES) dist/lodestone
-	$(SAY) "building the plugin for Spark 3.5 and Spark 4"
+	$(SAY) "building the plugin for Spark 3.5, Spark 4 and Comet"
 	$(MVN) -f client/pom.xml -Pbundle -Dmaven.test.skip=true package
 	@mkdir -p dist/jars
 	install -m 644 client/spark-3.5/target/lodestone-spark-3.5_2.12.jar dist/jars/
 	install -m 644 client/spark-4/target/lodestone-spark-4_2.13.jar dist/jars/
+	install -m 644 client/comet-0.12-spark-3.5/target/$(COMET_JAR) dist/jars/
 
 $(JOBS_JAR): $(JOB_SOURCES)
 	$(SAY) "building the jobs of the demo and the end-to-end tests"

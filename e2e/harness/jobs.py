@@ -14,6 +14,7 @@ import tempfile
 import threading
 from contextlib import contextmanager
 from functools import partial
+from pathlib import Path
 
 from py4j.protocol import Py4JJavaError
 from pyspark import InheritableThread, StorageLevel, TaskContext
@@ -387,6 +388,54 @@ def sql_aggregate(spark, rows=200000, partitions=32):
     frame = spark.range(0, rows, 1, 6).selectExpr("id % 1009 as k", "id as v")
     grouped = frame.repartition(partitions, "k").groupBy("k").agg({"v": "sum", "*": "count"})
     return sorted([list(row) for row in grouped.collect()])
+
+
+def shipments(spark, tables, queries, damage=False):
+    """Returns the rows of queries of TPC-H. Where Comet runs, it must have planned shuffles of its
+    own. With `damage`, each query is answered again from map outputs that were damaged meanwhile:
+    one byte in each file."""
+    query.name_tables(spark, tables)
+    return [shipment(spark, name, damage) for name in queries]
+
+
+def shipment(spark, name, damage):
+    frame = query.frame_of(spark, name)
+    rows = query.rows_in(frame)
+    if "CometPlugin" in spark.conf.get("spark.plugins", ""):
+        assert has_native_shuffle(frame), frame._jdf.queryExecution().toString()
+    if damage:
+        local = Path(spark.sparkContext.getConf().get("spark.local.dir"))
+        files = [file for file in local.rglob("shuffle_*.data") if file.stat().st_size > 0]
+        assert files, "no map output is there to be damaged"
+        for file in files:
+            damage_byte(file)
+        assert query.rows_in(frame) == rows
+    return rows
+
+
+def native_shuffles(spark, tables, name):
+    """Returns whether Comet plans a shuffle for the query in this session, in another one, and
+    after all settings of the session were dropped."""
+    planned = []
+    for session, statement in [(spark, ""), (spark.newSession(), ""), (spark, "RESET")]:
+        if statement:
+            session.sql(statement)
+        query.name_tables(session, tables)
+        planned.append(has_native_shuffle(query.frame_of(session, name)))
+    return planned
+
+
+def has_native_shuffle(frame) -> bool:
+    return "CometNativeShuffle" in frame._jdf.queryExecution().executedPlan().toString()
+
+
+def damage_byte(file: Path) -> None:
+    """Changes a byte in the middle."""
+    with open(file, "r+b") as opened:
+        opened.seek(file.stat().st_size // 2)
+        byte = opened.read(1)[0]
+        opened.seek(-1, os.SEEK_CUR)
+        opened.write(bytes([byte ^ 0xFF]))
 
 
 def decisions(spark, tables, queries):

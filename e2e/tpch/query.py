@@ -10,8 +10,15 @@ NAMES = sorted(file.stem for file in FOLDER.glob("*.sql"))
 
 def rows_of(spark, name: str) -> list[list[str]]:
     """Returns the rows of a query, exactly: decimals and dates as text, in sorted order."""
-    rows = spark.sql((FOLDER / f"{name}.sql").read_text(encoding="utf-8")).collect()
-    return sorted([str(value) for value in row] for row in rows)
+    return rows_in(frame_of(spark, name))
+
+
+def frame_of(spark, name: str):
+    return spark.sql((FOLDER / f"{name}.sql").read_text(encoding="utf-8"))
+
+
+def rows_in(frame) -> list[list[str]]:
+    return sorted([str(value) for value in row] for row in frame.collect())
 
 
 def name_tables(spark, tables: str) -> None:

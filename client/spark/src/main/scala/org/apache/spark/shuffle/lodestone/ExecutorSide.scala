@@ -8,9 +8,9 @@ import org.apache.spark.shuffle.lodestone.executor.fetch._
 import org.apache.spark.shuffle.lodestone.executor.fetch.remote.RemoteReads
 import org.apache.spark.shuffle.lodestone.executor.link.{PlanCache, RpcDriverLink}
 import org.apache.spark.shuffle.lodestone.executor.push._
-import org.apache.spark.shuffle.lodestone.executor.push.records.RecordCounts
 import org.apache.spark.shuffle.lodestone.executor.push.remote.RemoteWrites
 import org.apache.spark.shuffle.lodestone.plan.{MapCounted, OwnHandle}
+import org.apache.spark.shuffle.lodestone.plan.counts.PackedLongs
 import org.apache.spark.shuffle.lodestone.transport.{RetryPolicy, ServiceClient}
 import org.apache.spark.shuffle.lodestone.wire.Application
 
@@ -29,9 +29,9 @@ private[lodestone] final class LocalSide(conf: SparkConf) {
       handle: OwnHandle[_, _, _],
       mapIndex: Int,
       mapId: Long,
-      records: Option[RecordCounts]): Unit =
-    records.filter(_ => handle.isCounted).foreach { counted =>
-      driver.report(MapCounted(handle.shuffleId, mapIndex, mapId, counted.packed))
+      numbers: Option[PackedLongs]): Unit =
+    if (handle.isCounted) {
+      numbers.foreach(some => driver.report(MapCounted(handle.shuffleId, mapIndex, mapId, some)))
     }
 
   def removed(shuffleId: Int): Unit = written.removed(shuffleId)

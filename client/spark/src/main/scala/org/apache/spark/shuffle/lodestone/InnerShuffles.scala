@@ -4,6 +4,7 @@ package org.apache.spark.shuffle.lodestone
 import org.apache.spark.{ShuffleDependency, TaskContext}
 import org.apache.spark.shuffle._
 import org.apache.spark.shuffle.lodestone.executor.fetch.ReadRange
+import org.apache.spark.shuffle.lodestone.executor.rows.frames.FrameCodec
 
 /**
  * The shuffle manager that Lodestone adds to. It writes and reads the shuffles that are left to it,
@@ -30,4 +31,22 @@ private[lodestone] trait InnerShuffles {
 
   /** Finds the files of map outputs. */
   def resolver: IndexShuffleBlockResolver
+
+  /** The engine whose manager this is. */
+  def engine: Option[Engine] = None
+}
+
+/** An engine that has shuffles of its own beside Spark's. */
+private[lodestone] trait Engine {
+
+  /** The classes of the handles of its own shuffles. */
+  def handles: Set[Class[_]]
+
+  /**
+   * Those of them whose map outputs consist of frames, in files that the resolver finds, and whose
+   * writers tell the length of each block.
+   */
+  def withFrames: Set[Class[_]]
+
+  def codec: FrameCodec
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 package org.apache.spark.shuffle.lodestone
 
+import java.io.File
+
 import org.apache.spark.{ShuffleDependency, SparkConf, TaskContext}
 import org.apache.spark.scheduler.LiveListenerBus
 import org.apache.spark.shuffle._
@@ -8,8 +10,15 @@ import org.apache.spark.shuffle.lodestone.config.{LodestoneConf, Mode}
 import org.apache.spark.shuffle.lodestone.driver.DriverCoordinator
 import org.apache.spark.shuffle.lodestone.executor.fetch.{ReadRange, ReduceTask}
 import org.apache.spark.shuffle.lodestone.executor.push._
-import org.apache.spark.shuffle.lodestone.executor.push.records.{MapWriters, RecordCounts}
+import org.apache.spark.shuffle.lodestone.executor.push.records.{
+  FrameOutput,
+  MapWriters,
+  RecordCounts
+}
+import org.apache.spark.shuffle.lodestone.executor.push.remote.EngineOutput
+import org.apache.spark.shuffle.lodestone.executor.rows.frames.FrameDecoder
 import org.apache.spark.shuffle.lodestone.plan._
+import org.apache.spark.shuffle.lodestone.plan.counts.PackedLongs
 import org.apache.spark.shuffle.lodestone.wire.Application
 import org.apache.spark.shuffle.sort.BypassMergeSortShuffleHandle
 
@@ -37,6 +46,9 @@ private[lodestone] final class ShuffleCore(
   private val writers = new OnDemand[MapWriters]
 
   private val hasSparksFiles = ShuffleEligibility.keepsWrittenBytes(conf)
+  private val codec = inner.engine.map(_.codec)
+  private val handles =
+    new InnerHandles(inner.engine.fold(Set.empty[Class[_]])(_.handles), codec.map(_.format))
 
   def register[K, V, C](
       shuffleId: Int,
@@ -46,15 +58,24 @@ private[lodestone] final class ShuffleCore(
     val driver = coordinator.get(coordinated(listeners))
     val numMaps = dependency.rdd.getNumPartitions
     val numPartitions = dependency.partitioner.numPartitions
-    driver.obstacle(dependency) match {
+    val engine = inner.engine.filter(_.handles.contains(plain.getClass))
+    val frames = engine.map(_.codec.format)
+    val obstacle =
+      if (engine.exists(!_.withFrames.contains(plain.getClass))) Some(Reason.EngineShuffle)
+      else driver.obstacle(dependency, frames)
+    obstacle match {
       case Some(reason) =>
-        val isWrittenHere = DriverCoordinator.isWrittenHere(reason)
-        val format =
-          if (isWrittenHere) driver.formatOf(dependency, plain) else BlockFormat.SparkStream
-        driver.leftToSpark(shuffleId, numMaps, numPartitions, reason, format)
-        if (isWrittenHere) new LocalHandle(plain, numMaps, format) else plain
+        val format = frames.getOrElse(BlockFormat.SparkStream)
+        if (DriverCoordinator.isWrittenHere(reason, format)) {
+          val own = driver.formatOf(dependency, plain)
+          driver.leftToSpark(shuffleId, numMaps, numPartitions, reason, own)
+          new LocalHandle(plain, numMaps, own)
+        } else {
+          driver.leftToSpark(shuffleId, numMaps, numPartitions, reason, format)
+          plain
+        }
       case None =>
-        val format = driver.formatOf(dependency, plain)
+        val format = frames.getOrElse(driver.formatOf(dependency, plain))
         driver.registered(shuffleId, numMaps, numPartitions, format)
         new LodestoneHandle(plain, numMaps, driver.app, driver.isRemote, format)
     }
@@ -67,7 +88,7 @@ private[lodestone] final class ShuffleCore(
       metrics: ShuffleWriteMetricsReporter): ShuffleWriter[K, V] = handle match {
     case remote: LodestoneHandle[K @unchecked, V @unchecked, _] if remote.isRemote =>
       executorSide(remote.app).writes
-        .writer[K, V](remote, mapId, context, metrics)
+        .writer[K, V](remote, mapId, context, metrics, engines(remote, mapId, context, metrics))
         .getOrElse(leftWriter(remote, mapId, context, metrics))
     case merging: LodestoneHandle[K @unchecked, V @unchecked, _] =>
       val side = executorSide(merging.app)
@@ -82,8 +103,24 @@ private[lodestone] final class ShuffleCore(
       }
     case local: LocalHandle[K @unchecked, V @unchecked, _] =>
       keepingWriter(local, mapId, context, metrics)((_, _) => ())
-    case plain => innerWriter(SparkHandle.checked(plain), mapId, context, metrics)
+    case plain => innerWriter(handles.checked(plain), mapId, context, metrics)
   }
+
+  /** Returns the output of a map task as an engine writes it, if the blocks are its frames. */
+  private def engines[K, V](
+      handle: LodestoneHandle[K, V, _],
+      mapId: Long,
+      context: TaskContext,
+      metrics: ShuffleWriteMetricsReporter): Option[EngineOutput[K, V]] =
+    codec.filter(_.format == handle.format).map { frames =>
+      new EngineOutput[K, V] {
+        override def writer: ShuffleWriter[K, V] =
+          innerWriter(handles.of(handle), mapId, context, metrics)
+        override def decoder: FrameDecoder = frames.decoder(handle.dependency)
+        override def file: File = inner.resolver.getDataFile(handle.shuffleId, mapId)
+        override def remove(): Unit = inner.resolver.removeDataByMap(handle.shuffleId, mapId)
+      }
+    }
 
   /** Returns a writer of an output of mode remote that no service takes. */
   private def leftWriter[K, V](
@@ -110,7 +147,8 @@ private[lodestone] final class ShuffleCore(
 
   /**
    * Returns a writer of an output that the executor keeps. As soon as the output is written, its
-   * numbers of records are reported to the driver, if Lodestone has written it.
+   * numbers of records are reported to the driver, if Lodestone has written it, or the checksums of
+   * the blocks that an engine has written.
    */
   private def keepingWriter[K, V](
       handle: OwnHandle[K, V, _],
@@ -118,12 +156,29 @@ private[lodestone] final class ShuffleCore(
       context: TaskContext,
       metrics: ShuffleWriteMetricsReporter)(
       committed: (Array[Long], Option[RecordCounts]) => Unit): ShuffleWriter[K, V] =
-    reportingWriter(handle, mapId, context, metrics) { (lengths, records) =>
-      localSide.counted(handle, context.partitionId(), mapId, records)
+    reportingWriter(handle, mapId, context, metrics) { (written, records) =>
+      val (lengths, numbers) = handle.format match {
+        case _: BlockFormat.EngineFrames =>
+          val blocks = FrameOutput.lengths(written, handle.dependency.partitioner.numPartitions)
+          (blocks, checksums(handle, mapId, blocks))
+        case _ => (written, records.map(_.packed))
+      }
+      localSide.counted(handle, context.partitionId(), mapId, numbers)
       committed(lengths, records)
     }
 
-  /** Returns Lodestone's writer, or Spark's for what only that one writes, in its own format. */
+  private def checksums(
+      handle: OwnHandle[_, _, _],
+      mapId: Long,
+      lengths: Array[Long]): Option[PackedLongs] =
+    if (handle.isCounted) {
+      val file = inner.resolver.getDataFile(handle.shuffleId, mapId)
+      Some(PackedLongs(FrameOutput.checksums(file, lengths)))
+    } else {
+      None
+    }
+
+  /** Returns Lodestone's writer, or that of Spark or an engine for what only that one writes. */
   private def reportingWriter[K, V](
       handle: OwnHandle[K, V, _],
       mapId: Long,
@@ -132,7 +187,7 @@ private[lodestone] final class ShuffleCore(
       committed: (Array[Long], Option[RecordCounts]) => Unit): ShuffleWriter[K, V] = {
     val own = mapWriters.writer[K, V](handle.inner, handle.format, mapId, context, metrics)
     new AfterWriteShuffleWriter(
-      own.getOrElse(innerWriter[K, V](SparkHandle.of(handle), mapId, context, metrics)),
+      own.getOrElse(innerWriter[K, V](handles.of(handle), mapId, context, metrics)),
       lengths => {
         own.flatMap(_.encoded).foreach { bytes =>
           localSide.driver.report(MapEncoded(handle.shuffleId, bytes))
@@ -146,19 +201,19 @@ private[lodestone] final class ShuffleCore(
       range: ReadRange,
       context: TaskContext,
       metrics: ShuffleReadMetricsReporter): ShuffleReader[K, C] = {
-    val task = ReduceTask(range, context, metrics)
+    val task = ReduceTask(range, context, metrics, codec)
     def innerReader(plain: ShuffleHandle): ShuffleReader[K, C] =
       inner.reader(plain, range, context, metrics)
     handle match {
       case remote: LodestoneHandle[K @unchecked, _, C @unchecked] if remote.isRemote =>
         val reads = executorSide(remote.app).remoteReads
-        reads.reader[K, C](remote, task).getOrElse(innerReader(SparkHandle.of(remote)))
+        reads.reader[K, C](remote, task).getOrElse(innerReader(handles.of(remote)))
       case merging: LodestoneHandle[K @unchecked, _, C @unchecked] =>
         val reads = executorSide(merging.app).reads
-        reads.reader[K, C](merging, task).getOrElse(innerReader(SparkHandle.of(merging)))
+        reads.reader[K, C](merging, task).getOrElse(innerReader(handles.of(merging)))
       case local: LocalHandle[K @unchecked, _, C @unchecked] =>
-        localSide.reads.reader[K, C](local, task).getOrElse(innerReader(SparkHandle.of(local)))
-      case plain => innerReader(SparkHandle.checked(plain))
+        localSide.reads.reader[K, C](local, task).getOrElse(innerReader(handles.of(local)))
+      case plain => innerReader(handles.checked(plain))
     }
   }
 

@@ -114,12 +114,20 @@ private[spark] final class DriverCoordinator private (
   // Spark registers a shuffle before it submits its stage, so no end of a task is missed.
   listeners.addToSharedQueue(taskEnds)
 
-  /** Returns the reason why the shuffle is left to Spark, if it is known before it begins. */
-  def obstacle(dependency: ShuffleDependency[_, _, _]): Option[Reason] =
+  /**
+   * Returns the reason why the shuffle is left to Spark or to an engine, if it is known before it
+   * begins.
+   *
+   * @param frames
+   *   the format of its blocks if an engine writes it
+   */
+  def obstacle(
+      dependency: ShuffleDependency[_, _, _],
+      frames: Option[BlockFormat.EngineFrames] = None): Option[Reason] =
     if (isRemote) {
-      ShuffleEligibility.remoteObstacle(conf)
+      ShuffleEligibility.remoteObstacle(conf, frames)
     } else {
-      ShuffleEligibility.obstacle(conf, dependency).orElse {
+      ShuffleEligibility.obstacle(conf, dependency, frames).orElse {
         choice.obstacle(dependency.rdd.getNumPartitions, dependency.partitioner.numPartitions)
       }
     }
@@ -156,7 +164,7 @@ private[spark] final class DriverCoordinator private (
       reason: Reason,
       format: BlockFormat = BlockFormat.SparkStream): Unit = loop.post {
     report.leftToSpark(shuffleId, numMaps, numPartitions, reason, format)
-    if (isWrittenHere(reason)) counts.registered(shuffleId, numMaps, numPartitions)
+    if (isWrittenHere(reason, format)) counts.registered(shuffleId, numMaps, numPartitions)
   }
 
   def removed(shuffleId: Int): Unit = loop.post {
@@ -267,7 +275,9 @@ private[spark] object DriverCoordinator {
   private val MaxShufflesReported = 200
 
   /** True if Lodestone writes the map outputs of a shuffle that has this reason. */
-  def isWrittenHere(reason: Reason): Boolean = reason == Reason.FewBlocks
+  def isWrittenHere(reason: Reason, format: BlockFormat): Boolean =
+    reason == Reason.FewBlocks && !format.isInstanceOf[BlockFormat.EngineFrames]
+
   def apply(
       conf: SparkConf,
       listeners: LiveListenerBus,

@@ -26,6 +26,9 @@ private[spark] object BlockFormat {
   /** Rows of SQL by column: docs/encoded-rows.md. */
   case object EncodedRows extends BlockFormat("encoded-rows-1")
 
+  /** Whole frames of an engine, which alone writes and decodes them: docs/engines.md. */
+  final case class EngineFrames(engine: String) extends BlockFormat(engine)
+
   /** Chooses the format of a shuffle that Lodestone writes and reads. */
   def of(
       conf: SparkConf,

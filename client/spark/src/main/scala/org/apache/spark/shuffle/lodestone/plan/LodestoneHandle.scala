@@ -44,30 +44,43 @@ private[spark] final class LocalHandle[K, V, C](
     blocks: BlockFormat = BlockFormat.SparkStream)
     extends OwnHandle[K, V, C](sparks, maps, blocks)
 
-/** The handles with which Spark's own writers write, and its readers read. */
-private[lodestone] object SparkHandle {
-  private val known: Set[Class[_]] = Set(
-    classOf[BaseShuffleHandle[_, _, _]],
-    classOf[SerializedShuffleHandle[_, _]],
-    classOf[BypassMergeSortShuffleHandle[_, _]])
+/**
+ * The handles with which the inner manager writes and reads, which is Spark's or that of an engine.
+ *
+ * @param engines
+ *   the classes of handles that only the engine has
+ * @param frames
+ *   the format of the engine's blocks
+ */
+private[lodestone] final class InnerHandles(
+    engines: Set[Class[_]],
+    frames: Option[BlockFormat.EngineFrames]) {
+  import InnerHandles._
 
-  /** Returns Spark's handle of a shuffle. Spark knows its own format only. */
+  /** Returns the inner handle of a shuffle. Spark and an engine know their own formats only. */
   def of[K, V, C](handle: OwnHandle[K, V, C]): BaseShuffleHandle[K, V, C] =
-    if (handle.format == BlockFormat.SparkStream) handle.inner
+    if (handle.format == BlockFormat.SparkStream || frames.contains(handle.format)) handle.inner
     else {
       throw new IllegalStateException(
-        s"Spark neither writes nor reads ${handle.format.name}, the format of shuffle " +
-          s"${handle.shuffleId}")
+        s"this shuffle manager neither writes nor reads ${handle.format.name}, the format of " +
+          s"shuffle ${handle.shuffleId}")
     }
 
   /**
-   * Returns the handle, if it is one of Spark's own three. Spark's manager treats any other handle
-   * as the first of them. The writer for that one keeps references to rows, but SQL operators reuse
-   * their row objects, so the answer would be wrong.
+   * Returns the handle, if it is one of Spark's own three, or of the engine. Spark's manager treats
+   * any other handle as the first of them. The writer for that one keeps references to rows, but
+   * SQL operators reuse their row objects, so the answer would be wrong.
    */
   def checked(handle: ShuffleHandle): ShuffleHandle =
-    if (known.contains(handle.getClass)) handle
+    if (Sparks.contains(handle.getClass) || engines.contains(handle.getClass)) handle
     else throw new IllegalStateException(foreign(handle.getClass))
+}
+
+private object InnerHandles {
+  private val Sparks: Set[Class[_]] = Set(
+    classOf[BaseShuffleHandle[_, _, _]],
+    classOf[SerializedShuffleHandle[_, _]],
+    classOf[BypassMergeSortShuffleHandle[_, _]])
 
   private def foreign(found: Class[_]): String = {
     val ours = Seq(classOf[LodestoneHandle[_, _, _]], classOf[LocalHandle[_, _, _]])

@@ -39,6 +39,12 @@ private[spark] object Reason {
   val OldFetchProtocol = reason(
     "OLD_FETCH_PROTOCOL",
     "with spark.shuffle.useOldFetchProtocol map attempts have no ids of their own")
+  val EngineShuffle = reason(
+    "ENGINE_SHUFFLE",
+    "the engine writes this kind of shuffle in a way that Lodestone does not support")
+  val EngineNotEncrypted = reason(
+    "ENGINE_NOT_ENCRYPTED",
+    "spark.io.encryption.enabled is on, and the engine does not encrypt its blocks")
   val FewBlocks = reason("FEW_BLOCKS", "merging so few blocks saves no noticeable time (mode auto)")
   val LargeBlocks = reason(
     "LARGE_BLOCKS",

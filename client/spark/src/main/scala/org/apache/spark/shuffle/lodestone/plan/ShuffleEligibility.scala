@@ -11,10 +11,18 @@ private[lodestone] object ShuffleEligibility {
   private val LocalDiskIo = "org.apache.spark.shuffle.sort.io.LocalDiskShuffleDataIO"
   private val OurIo = Set(LocalDiskIo, classOf[RemoteShuffleDataIO].getName)
 
-  /** Returns the reason why the shuffle cannot be merged, if there is one. */
-  def obstacle(conf: SparkConf, dependency: ShuffleDependency[_, _, _]): Option[Reason] =
-    remoteObstacle(conf)
-      .orElse(streamObstacle(conf, dependency))
+  /**
+   * Returns the reason why the shuffle cannot be merged, if there is one.
+   *
+   * @param frames
+   *   the format of its blocks if an engine writes it
+   */
+  def obstacle(
+      conf: SparkConf,
+      dependency: ShuffleDependency[_, _, _],
+      frames: Option[BlockFormat.EngineFrames]): Option[Reason] =
+    remoteObstacle(conf, frames)
+      .orElse(if (frames.isEmpty) streamObstacle(conf, dependency) else None)
       .orElse(firstOf(
         Reason.BarrierStage -> (() => dependency.rdd.isBarrier()),
         Reason.SingleMap -> (() => dependency.rdd.getNumPartitions <= 1),
@@ -49,7 +57,15 @@ private[lodestone] object ShuffleEligibility {
   private def hasOldMapIds(conf: SparkConf): Boolean =
     conf.getBoolean("spark.shuffle.useOldFetchProtocol", false)
 
-  /** Returns the reason why the shuffles of this application cannot be remote. */
+  /** Returns the reason why a shuffle cannot be remote. Engines do not encrypt their frames. */
+  def remoteObstacle(
+      conf: SparkConf,
+      frames: Option[BlockFormat.EngineFrames]): Option[Reason] =
+    remoteObstacle(conf).orElse(
+      firstOf(Reason.EngineNotEncrypted ->
+        (() => frames.isDefined && conf.get(config.IO_ENCRYPTION_ENABLED))))
+
+  /** Returns the reason why no shuffle of this application can be remote. */
   def remoteObstacle(conf: SparkConf): Option[Reason] =
     firstOf(
       Reason.Authentication -> (() => conf.getBoolean("spark.authenticate", false)),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package org.apache.spark.shuffle.lodestone.plan
 
-import org.junit.jupiter.api.Assertions.{assertEquals, assertThrows, assertTrue}
+import org.junit.jupiter.api.Assertions.{assertEquals, assertSame, assertThrows, assertTrue}
 import org.junit.jupiter.api.Test
 
 import org.apache.spark.SparkConf
@@ -45,6 +45,20 @@ final class LodestoneHandleSuite {
       refused <- Seq(writing(handle), reading(handle))) {
       assertTrue(refused.getMessage.contains("two copies of the Lodestone jar"), refused.getMessage)
       assertEquals(2, "file:".r.findAllIn(refused.getMessage).size, refused.getMessage)
+    }
+  }
+
+  @Test def `only the manager of an engine touches the blocks of the engine`(): Unit = {
+    val frames = BlockFormat.EngineFrames("engine-1")
+    val inner = new BaseShuffleHandle[Any, Any, Any](0, null)
+    val handle = new LodestoneHandle(inner, 2, null, isRemote = true, frames)
+    def by(format: Option[BlockFormat.EngineFrames]) = new InnerHandles(Set.empty, format)
+    assertSame(inner, by(Some(frames)).of(handle))
+    for (other <- Seq(None, Some(BlockFormat.EngineFrames("engine-2")))) {
+      val refused = assertThrows(
+        classOf[IllegalStateException],
+        () => { by(other).of(handle); () })
+      assertTrue(refused.getMessage.contains("engine-1"), refused.getMessage)
     }
   }
 

@@ -3,10 +3,6 @@ package org.apache.spark.shuffle.lodestone.executor.fetch
 
 import java.io.InputStream
 
-import scala.util.control.NonFatal
-
-import org.apache.spark.TaskKilledException
-import org.apache.spark.shuffle.FetchFailedException
 import org.apache.spark.storage.BlockId
 
 /**
@@ -57,13 +53,7 @@ private[fetch] final class CheckedRecords(
     records.hasNext
   }
 
-  /** Serializers and codecs throw anything for wrong bytes. */
-  private val brokenStream: PartialFunction[Throwable, Nothing] = {
-    case failure: FetchFailedException => check.failed(failure)
-    case killed: TaskKilledException => throw killed
-    // Kryo, Java and zstd have no exception in common. The task always ends: no row is lost.
-    case NonFatal(cause) if block.isDefined => check.broken(block.get, cause)
-  }
+  private val brokenStream = check.brokenStream(() => block)
 
   private def end(): Unit = block.foreach { id =>
     block = None

@@ -23,7 +23,7 @@ private[fetch] object OriginalsReader {
   /**
    * @param mayBatch
    *   whether blocks of one map may be fetched as one. It is false if only single blocks have known
-   *   numbers of records
+   *   numbers of records. Engines' frames are checked block by block in any case
    */
   def apply[K, C](
       handle: OwnHandle[K, _, C],
@@ -36,7 +36,7 @@ private[fetch] object OriginalsReader {
     val encryption = BlockEncryption()
     val range = task.range
     // Spark's reader fetches in batches under the same conditions.
-    def inBatches = mayBatch &&
+    def inBatches = mayBatch && !handle.format.isInstanceOf[BlockFormat.EngineFrames] &&
       SortShuffleManager.canUseBatchFetch(range.startPartition, range.endPartition, task.context) &&
       ShuffleEligibility.areOneStream(env.conf, handle.dependency)
     new RecordReader(handle, task, check)(

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package org.apache.spark.shuffle.lodestone.executor.fetch
 
-import java.io.InputStream
+import java.io.{FilterInputStream, InputStream}
 
 import org.apache.spark._
 import org.apache.spark.internal.config
@@ -39,6 +39,8 @@ private[fetch] final class RecordReader[K, C](
     val instance = dependency.serializer.newInstance()
     handle.format match {
       case BlockFormat.EncodedRows => encoded(instance)
+      case frames: BlockFormat.EngineFrames =>
+        new CheckedFrames(streams, task.codecOf(frames).decoder(dependency), check, task)
       case BlockFormat.SparkStream =>
         val recordsIn: InputStream => Iterator[(Any, Any)] =
           if (SqlRows.areOf(dependency.serializer)) new RowReader(instance)
@@ -109,10 +111,13 @@ private[fetch] object RecordReader {
     val isSparks = format == BlockFormat.SparkStream
     val lz4 = if (isSparks && Lz4Blocks.areUsed(conf)) Some(new Lz4Reader) else None
     lazy val checked = new CheckedGroups
-    def decoded(id: BlockId, bytes: InputStream): InputStream = {
-      val plain = decrypted(id, bytes)
-      if (isSparks) lz4.fold(env.serializerManager.wrapForCompression(id, plain))(_(plain))
-      else checked(plain)
+    def decoded(id: BlockId, bytes: InputStream): InputStream = format match {
+      // Engines do not encrypt.
+      case _: BlockFormat.EngineFrames => new FilterInputStream(bytes) {}
+      case BlockFormat.SparkStream =>
+        val plain = decrypted(id, bytes)
+        lz4.fold(env.serializerManager.wrapForCompression(id, plain))(_(plain))
+      case _ => checked(decrypted(id, bytes))
     }
     new ShuffleBlockFetcherIterator(
       task.context,

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 package org.apache.spark.shuffle.lodestone.executor.fetch
 
+import scala.util.control.NonFatal
+
+import org.apache.spark.TaskKilledException
 import org.apache.spark.shuffle.FetchFailedException
 import org.apache.spark.shuffle.lodestone.executor.rows.BrokenRowsException
 import org.apache.spark.shuffle.lodestone.plan.Reason
@@ -23,6 +26,19 @@ private[fetch] trait RecordsCheck {
 
   /** For Spark's own failure, while it fetches or reads a stream. */
   def failed(failure: FetchFailedException): Nothing = throw failure
+
+  /**
+   * Ends the task for all that serializers, codecs and engines throw for wrong bytes.
+   *
+   * @param block
+   *   the stream that is being read
+   */
+  final def brokenStream(block: () => Option[BlockId]): PartialFunction[Throwable, Nothing] = {
+    case failure: FetchFailedException => this.failed(failure)
+    case killed: TaskKilledException => throw killed
+    // Kryo, Java, zstd and Comet have no exception in common. The task always ends: no row is lost.
+    case NonFatal(cause) if block().isDefined => broken(block().get, cause)
+  }
 }
 
 /**

@@ -6,7 +6,13 @@ import java.util.concurrent.TimeUnit
 import org.apache.spark.{SparkEnv, TaskContext}
 import org.apache.spark.shuffle.ShuffleReadMetricsReporter
 import org.apache.spark.shuffle.lodestone.executor.link.{DriverLink, StageAttempt}
-import org.apache.spark.shuffle.lodestone.plan.{GetCounts, ShuffleGeneration, TaskRead}
+import org.apache.spark.shuffle.lodestone.executor.rows.frames.FrameCodec
+import org.apache.spark.shuffle.lodestone.plan.{
+  BlockFormat,
+  GetCounts,
+  ShuffleGeneration,
+  TaskRead
+}
 import org.apache.spark.shuffle.lodestone.wire.MapRange
 
 /**
@@ -37,11 +43,26 @@ private[lodestone] final case class ReadRange(
   def isLocalRead: Boolean = maps != MapRange.All && endPartition - startPartition > 1
 }
 
-/** A task that reads a shuffle. */
+/**
+ * A task that reads a shuffle.
+ *
+ * @param codec
+ *   that of the engine whose shuffle manager runs here
+ */
 private[lodestone] final case class ReduceTask(
     range: ReadRange,
     context: TaskContext,
-    metrics: ShuffleReadMetricsReporter) {
+    metrics: ShuffleReadMetricsReporter,
+    codec: Option[FrameCodec] = None) {
+
+  /** Returns the codec of the engine, which is the only one that may decode its frames. */
+  private[fetch] def codecOf(format: BlockFormat.EngineFrames): FrameCodec =
+    codec.filter(_.format == format).getOrElse {
+      throw new IllegalStateException(
+        s"this executor's shuffle manager does not read ${format.name}: driver and executors " +
+          "need the same shuffle manager and the same release of the engine")
+    }
+
   private[fetch] def stage: StageAttempt =
     StageAttempt(context.stageId(), context.stageAttemptNumber())
 

@@ -11,7 +11,7 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.unsafe.Platform
 
 /** Bytes that are not rows, or not whole ones: they were damaged after they were written. */
-private[executor] final class BrokenRowsException(what: String) extends IOException(what)
+private[lodestone] final class BrokenRowsException(what: String) extends IOException(what)
 
 /**
  * Reads the rows of one stream after another. As with Spark's own reader, a row is valid until the

@@ -56,7 +56,7 @@ private[lodestone] final class RemoteReads(
     private val tally = new ReadTally
 
     /** Segments that cannot be read as one stream come one by one. */
-    private val isConcatenable =
+    private val isConcatenable = handle.format.isInstanceOf[BlockFormat.EngineFrames] ||
       ShuffleEligibility.streamObstacle(SparkEnv.get.conf, handle.dependency).isEmpty
     private val chunkBytes = if (isConcatenable) ChunkCut.ChunkBytes else ChunkCut.OneSegment
 

@@ -51,6 +51,8 @@ private[push] object BlockEncoder {
     case BlockFormat.EncodedRows =>
       val rows = new EncodedRows.Writer(env.conf, serializer.newInstance(), mostBytes)
       new RowsEncoder(rows, numPartitions)
+    case BlockFormat.EngineFrames(engine) =>
+      throw new IllegalStateException(s"only the engine itself writes $engine")
   }
 }
 

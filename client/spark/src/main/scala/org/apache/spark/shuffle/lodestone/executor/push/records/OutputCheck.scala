@@ -20,6 +20,14 @@ private[push] object OutputCheck {
     s"wrote $written bytes with Spark's writer, and its output has $output (look at the " +
       "executor's local directories)")
 
+  /** Compares the blocks that an engine's writer wrote with the file that has them. */
+  def file(blocks: Long, size: Long): Unit = same(blocks, size)(
+    s"wrote $blocks bytes with its engine's writer, and the file has $size")
+
+  /** Compares the number of blocks that an engine's writer wrote with that of partitions. */
+  def partitions(blocks: Int, partitions: Int): Unit = same(partitions.toLong, blocks.toLong)(
+    s"wrote $blocks blocks with its engine's writer for $partitions partitions")
+
   /** Compares the bytes that went to the block's stream with those that its writer counted. */
   def bytes(partition: Int, sent: Long, written: Long): Unit =
     same(sent, written)(s"sent $sent bytes of partition $partition to its output of $written")

@@ -21,26 +21,44 @@ private[lodestone] final class RemoteWrites(
   private val means =
     PushMeans(client, plans, retryPolicy, RetryPolicy.whenReplicated(conf, client))
 
-  /** Returns None if the map task keeps its output. */
+  /**
+   * Returns None if the map task keeps its output.
+   *
+   * @param engines
+   *   the output as an engine writes it, if the blocks are its frames
+   */
   def writer[K, V](
       handle: LodestoneHandle[K, V, _],
       mapId: Long,
       context: TaskContext,
-      metrics: ShuffleWriteMetricsReporter): Option[ShuffleWriter[K, V]] = {
+      metrics: ShuffleWriteMetricsReporter,
+      engines: => Option[EngineOutput[K, V]] = None): Option[ShuffleWriter[K, V]] = {
     val shuffleMergeId = handle.dependency.shuffleMergeId
     val attempt = MapAttempt(handle.shuffleId, shuffleMergeId, context.partitionId(), mapId)
     val stageAttempt = StageAttempt(context.stageId(), context.stageAttemptNumber())
     val alive = () => context.killTaskIfInterrupted()
     planFor(attempt, stageAttempt, alive).map { plan =>
       val push = new RequiredPush(attempt, plan, means, alive)
-      new RemoteMapWriter[K, V](
-        handle.dependency,
-        handle.format,
-        push,
-        buffers,
-        context,
-        metrics,
-        driver.report)
+      engines match {
+        case Some(local) =>
+          new RemoteFrameWriter[K, V](
+            handle.dependency,
+            local,
+            push,
+            buffers,
+            context,
+            metrics,
+            driver.report)
+        case None =>
+          new RemoteMapWriter[K, V](
+            handle.dependency,
+            handle.format,
+            push,
+            buffers,
+            context,
+            metrics,
+            driver.report)
+      }
     }
   }
 

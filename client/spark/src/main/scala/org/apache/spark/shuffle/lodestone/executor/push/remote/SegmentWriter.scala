@@ -5,7 +5,11 @@ import java.io.{IOException, OutputStream}
 
 import org.apache.spark.memory.TaskMemoryManager
 import org.apache.spark.shuffle.lodestone.executor.push.{SegmentBuffer, SegmentBuffers}
-import org.apache.spark.shuffle.lodestone.executor.push.records.{OutputCheck, PartitionLongs}
+import org.apache.spark.shuffle.lodestone.executor.push.records.{
+  OutputCheck,
+  PartitionLongs,
+  RecordCounts
+}
 import org.apache.spark.shuffle.lodestone.wire.{PushBatch, Segment}
 import org.apache.spark.storage.ShuffleBlockId
 
@@ -57,7 +61,9 @@ private[remote] final class SegmentWriter(
 
   /** Bytes of each partition, as they are at the services. */
   def lengths: Array[Long] =
-    Array.tabulate(numPartitions)(partition => written(rankOf(partition)))
+    Array.tabulate(numPartitions)(sentOf)
+
+  def sentOf(partition: Int): Long = written(rankOf(partition))
 
   /** The name of the partition in the other methods. */
   def rankOf(partition: Int): Int = {
@@ -65,7 +71,7 @@ private[remote] final class SegmentWriter(
     if (rank < 0) rank + numPartitions else rank
   }
 
-  private def partitionAt(rank: Int): Int = stripes.partitionAt((rank + first) % numPartitions)
+  def partitionAt(rank: Int): Int = stripes.partitionAt((rank + first) % numPartitions)
 
   /** How long it waited for memory. */
   def waitedNanos: Long = waited
@@ -79,12 +85,22 @@ private[remote] final class SegmentWriter(
   }
 
   /** A segment of this rank; `records` writes it, and says how many there are in it. */
-  def add(rank: Int)(records: OutputStream => Int): Unit = {
+  def add(rank: Int)(records: OutputStream => Int): Unit = put(rank, records)(identity)
+
+  /**
+   * A segment of whole frames of an engine, with an unknown number of rows. The frames of a block
+   * count as one record, which is in its last segment: `isLast` writes the segment, and says
+   * whether it is the last one.
+   */
+  def addFrames(rank: Int)(isLast: OutputStream => Boolean): Unit =
+    put(rank, out => if (isLast(out)) 1 else 0)(_ => RecordCounts.Unknown)
+
+  private def put(rank: Int, records: OutputStream => Int)(shown: Int => Int): Unit = {
     if (isLastRound) endBlocksBefore(rank)
     beginFor(rank)
     val count = recordsOf(records)
     unsent.add(rank, -count.toLong)
-    written.add(rank, endSegment(rank, count).length.toLong)
+    written.add(rank, endSegment(rank, shown(count)).length.toLong)
   }
 
   /** From now on segments come in the order of their ranks, and nothing comes after them. */

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+package org.apache.spark.shuffle.lodestone.executor.rows.frames
+
+import java.io.InputStream
+import java.nio.ByteBuffer
+
+import org.apache.spark.ShuffleDependency
+import org.apache.spark.shuffle.lodestone.plan.BlockFormat
+
+/**
+ * The codec of an engine whose blocks are sequences of frames. Frames of several blocks, one after
+ * another, are decoded as one stream.
+ */
+private[lodestone] trait FrameCodec {
+
+  /** Its name has the release of the engine: one release need not decode the frames of another. */
+  def format: BlockFormat.EngineFrames
+
+  /** Returns the decoder of a shuffle that the engine has made. */
+  def decoder(dependency: ShuffleDependency[_, _, _]): FrameDecoder
+}
+
+/** Decodes the frames of one shuffle. */
+private[lodestone] trait FrameDecoder {
+
+  /** The size of a frame's head. */
+  def headBytes: Int
+
+  /**
+   * Returns the number of bytes behind a head. It throws `BrokenRowsException` if the bytes are no
+   * head of this shuffle.
+   */
+  def bodyBytes(head: ByteBuffer): Int
+
+  /** Decodes whole frames up to the end of the stream. */
+  def decode(frames: InputStream): FrameRecords
+}
+
+/** The records of frames. A record may have many rows. It is valid until the next one is wanted. */
+private[lodestone] trait FrameRecords extends Iterator[(Any, Any)] {
+  def rowsIn(record: (Any, Any)): Int
+
+  /** Gives memory back, also in the middle. Callers may call it repeatedly. */
+  def close(): Unit
+}

@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Comet's native shuffles run over Lodestone: the plans stay Comet's, and the answers are those of
+plain Spark."""
+
+import pytest
+
+from harness import comet
+from harness.daemon import free_port
+from harness.spark_process import ONE_EXECUTOR, Job
+from tpch import query, tables
+
+# The others run with --all-lines only.
+QUERIES = ["q01", "q03", "q09", "q13", "q18"]
+# Tables in many small pieces: 20 maps of lineitem.
+SCALE, PIECE = "0.02", "256KB"
+CONF = {
+    "spark.sql.files.maxPartitionBytes": "256k",
+    # Otherwise nearly all joins of such small tables need no shuffle.
+    "spark.sql.autoBroadcastJoinThreshold": "-1",
+}
+
+
+def job_of(service: str, queries=QUERIES, mode="merge", damage=False, **conf) -> Job:
+    arguments = {"tables": str(tables.small(SCALE, PIECE)), "queries": list(queries)}
+    if damage:
+        arguments["damage"] = True
+    ours = {"spark.lodestone.services": service, "spark.lodestone.mode": mode}
+    settings = CONF | comet.configuration() | ours | conf
+    return Job("shipments", arguments, master=ONE_EXECUTOR, conf=settings)
+
+
+def plain(job: Job) -> Job:
+    """Returns the same job as plain Spark answers it."""
+    arguments = {key: value for key, value in job.arguments.items() if key != "damage"}
+    return Job(job.name, arguments, conf=CONF)
+
+
+def shuffles_of(report: dict) -> list[dict]:
+    """Returns Comet's native shuffles."""
+    found = [one for one in report["shuffles"] if one["format"] == comet.FORMAT]
+    return [one for one in found if "ENGINE_SHUFFLE" not in one["reasons"]]
+
+
+@pytest.mark.lines("3.5")
+@pytest.mark.parametrize("mode", ["merge", "remote"])
+def test_comets_shuffles_have_plain_sparks_answers(
+    mode, request, start_daemon, start_job, plain_answer
+):
+    queries = query.NAMES if request.config.getoption("--all-lines") else QUERIES
+    job = job_of(start_daemon().host_port, queries, mode)
+    outcome = start_job(job).wait()
+    assert outcome.answer == plain_answer(plain(job))
+    shuffles = shuffles_of(outcome.report)
+    assert shuffles
+    for one in shuffles:
+        if one["maps"] > 1 or mode == "remote":
+            assert one["state"] == {"merge": "merged", "remote": "remote"}[mode], one
+            assert one["originalsRead"] == 0, one
+            assert one["mergedBlocksRead"] > 0, one
+
+
+@pytest.mark.lines("3.5")
+def test_a_daemon_that_dies_under_comet_costs_no_row(start_daemon, start_job, plain_answer):
+    daemon = start_daemon()
+    job = job_of(daemon.host_port)
+    running = start_job(job)
+    running.wait_until(lambda: daemon.status()["segments"] >= 1000, "1000 segments merged")
+    daemon.kill()
+    outcome = running.wait()
+    assert outcome.answer == plain_answer(plain(job))
+    assert sum(one["originalsRead"] for one in shuffles_of(outcome.report)) > 0
+
+
+@pytest.mark.lines("3.5")
+def test_a_damaged_map_output_of_comet_is_written_again(start_job, plain_answer):
+    nobody = f"127.0.0.1:{free_port()}"
+    job = job_of(nobody, queries=["q01"], damage=True)
+    outcome = start_job(job).wait()
+    assert outcome.answer == plain_answer(plain(job))
+    assert outcome.reasons()["ORIGINAL_MISMATCH"] > 0
+
+
+@pytest.mark.lines("3.5")
+def test_comet_plans_its_shuffles_in_every_session(start_job):
+    arguments = {"tables": str(tables.small(SCALE, PIECE)), "name": "q01"}
+    conf = CONF | comet.configuration()
+    outcome = start_job(Job("native_shuffles", arguments, conf=conf)).wait()
+    assert outcome.answer == [True, True, True]
