@@ -17,7 +17,7 @@ import org.apache.spark.shuffle.lodestone.driver.counts.MapCounts
 import org.apache.spark.shuffle.lodestone.driver.events.EventLoop
 import org.apache.spark.shuffle.lodestone.driver.loss._
 import org.apache.spark.shuffle.lodestone.driver.plans._
-import org.apache.spark.shuffle.lodestone.driver.report.{DriverMetrics, DriverReport, ReportJson}
+import org.apache.spark.shuffle.lodestone.driver.report._
 import org.apache.spark.shuffle.lodestone.driver.services._
 import org.apache.spark.shuffle.lodestone.plan.{
   BlockFormat,
@@ -100,6 +100,10 @@ private[spark] final class DriverCoordinator private (
   private val stopped = new AtomicBoolean()
 
   env.metricsSystem.registerSource(metrics)
+  EngineNotice(conf).foreach { notice =>
+    log.warn(notice)
+    report.noted(Reason.EngineShuffleOff)
+  }
 
   private def heardOf(service: Service): Unit = {
     removals.heardOf(service.location)

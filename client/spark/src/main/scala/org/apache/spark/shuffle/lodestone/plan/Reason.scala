@@ -144,6 +144,12 @@ private[spark] object Reason {
     "RECORDS_UNCHECKED",
     "an original was read without a check, as its number of records is unknown")
 
+  // An engine beside Spark.
+  val EngineShuffleOff = reason(
+    "ENGINE_SHUFFLE_OFF",
+    "an engine has no shuffles of its own with this shuffle manager; the driver's log has the " +
+      "key to set")
+
   val all: Seq[Reason] = defined.toList
 
   private val byCode: Map[String, Reason] = all.map(reason => reason.code -> reason).toMap

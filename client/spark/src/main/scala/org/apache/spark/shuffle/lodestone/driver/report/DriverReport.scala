@@ -191,6 +191,9 @@ private[driver] final class DriverReport extends Logged {
   def counted(id: ShuffleGeneration, reason: Reason, count: Long): Unit =
     of(id).filter(_ => count > 0).foreach(this.count(_, reason, count))
 
+  /** Counts a reason that is not of one shuffle. */
+  def noted(reason: Reason): Unit = totals.addReason(reason.code, 1)
+
   def nothingPushed(id: ShuffleGeneration): Boolean = of(id).forall(_.generationBlocks == 0)
 
   /** Records the reason why readers take the originals of this generation. */

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+package org.apache.spark.shuffle.lodestone.driver.report
+
+import org.junit.jupiter.api.Assertions.{assertEquals, assertTrue}
+import org.junit.jupiter.api.Test
+
+import org.apache.spark.SparkConf
+import org.apache.spark.shuffle.lodestone.LodestoneShuffleManager
+
+final class EngineNoticeSuite {
+  private val ours = "spark.shuffle.manager" -> classOf[LodestoneShuffleManager].getName
+  private val comet = "spark.plugins" -> "org.example.Other, org.apache.spark.CometPlugin"
+
+  private def said(settings: (String, String)*): Option[String] =
+    EngineNotice(new SparkConf(false).setAll(settings))
+
+  @Test def `a user of Comet learns which shuffle manager to set`(): Unit = {
+    val key = "spark.shuffle.manager=org.apache.spark.shuffle.lodestone.comet." +
+      "LodestoneCometShuffleManager"
+    assertTrue(said(ours, comet).exists(_.contains(key)))
+    val extension = "spark.sql.extensions" -> "org.apache.comet.CometSparkSessionExtensions"
+    assertTrue(said(ours, extension).exists(_.contains(key)))
+  }
+
+  @Test def `nothing is said without Comet or to a user who has chosen`(): Unit = {
+    val other = "spark.shuffle.manager" -> "org.example.LodestoneCometShuffleManager"
+    for (settings <- Seq(
+        Seq(ours),
+        Seq(other, comet),
+        Seq(ours, comet, "spark.comet.enabled" -> "false"),
+        Seq(ours, comet, "spark.comet.exec.shuffle.enabled" -> "false"))) {
+      assertEquals(None, said(settings: _*), settings.toString)
+    }
+  }
+}
