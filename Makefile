@@ -10,7 +10,7 @@ CARGO_TARGET_DIR ?= $(CURDIR)/daemon/target
 export CARGO_TARGET_DIR
 # MAKEFLAGS and MFLAGS name make's job server, which cargo cannot reach from a recipe.
 CARGO := env -u MAKEFLAGS -u MFLAGS cargo
-# Two modules of one source tree: side by side.
+# Modules side by side.
 MVN := mvn -q -B -T 2
 COMET_JAR := lodestone-comet-0.12-spark-3.5_2.12.jar
 JARS := dist/jars/lodestone-spark-3.5_2.12.jar dist/jars/lodestone-spark-4_2.13.jar dist/jars/$(COMET_JAR)
@@ -38,7 +38,7 @@ SAY = @printf '\033[1m== %s\033[0m\n'
 help: ## lists the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-build: tools daemon $(JARS) $(JOBS_JAR) ## fills dist/: the daemon, one plugin jar per Spark line
+build: tools daemon $(JARS) $(JOBS_JAR) ## fills dist/: the daemon, one plugin jar per Spark line, one for Comet
 	@ls -l dist/lodestone dist/jars/*.jar | awk '{print $$5, $$9}'
 
 demo: tools daemon $(JARS) $(JOBS_JAR) $(DEMO_VENVS) $(DEMO_ARCHIVES) ## real jobs on plain Spark and on Lodestone, and a page of what was gained

@@ -29,7 +29,7 @@ private[lodestone] final class LocalSide(conf: SparkConf) {
       handle: OwnHandle[_, _, _],
       mapIndex: Int,
       mapId: Long,
-      numbers: Option[PackedLongs]): Unit =
+      numbers: => Option[PackedLongs]): Unit =
     if (handle.isCounted) {
       numbers.foreach(some => driver.report(MapCounted(handle.shuffleId, mapIndex, mapId, some)))
     }

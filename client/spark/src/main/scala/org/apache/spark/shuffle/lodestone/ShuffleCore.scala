@@ -92,17 +92,18 @@ private[lodestone] final class ShuffleCore(
         .getOrElse(leftWriter(remote, mapId, context, metrics))
     case merging: LodestoneHandle[K @unchecked, V @unchecked, _] =>
       val side = executorSide(merging.app)
-      keepingWriter(merging, mapId, context, metrics) { (lengths, records) =>
+      keepingWriter(merging, mapId, context, metrics) { (lengths, records, checksums) =>
         side.pusher.push(MapOutput(
           generationOf(merging),
           context.partitionId(),
           mapId,
           lengths,
           records,
-          () => inner.resolver.getDataFile(merging.shuffleId, mapId)))
+          () => inner.resolver.getDataFile(merging.shuffleId, mapId),
+          checksums))
       }
     case local: LocalHandle[K @unchecked, V @unchecked, _] =>
-      keepingWriter(local, mapId, context, metrics)((_, _) => ())
+      keepingWriter(local, mapId, context, metrics)((_, _, _) => ())
     case plain => innerWriter(handles.checked(plain), mapId, context, metrics)
   }
 
@@ -155,27 +156,21 @@ private[lodestone] final class ShuffleCore(
       mapId: Long,
       context: TaskContext,
       metrics: ShuffleWriteMetricsReporter)(
-      committed: (Array[Long], Option[RecordCounts]) => Unit): ShuffleWriter[K, V] =
+      committed: Committed): ShuffleWriter[K, V] =
     reportingWriter(handle, mapId, context, metrics) { (written, records) =>
-      val (lengths, numbers) = handle.format match {
+      def report(numbers: => Option[PackedLongs]): Unit =
+        localSide.counted(handle, context.partitionId(), mapId, numbers)
+      handle.format match {
         case _: BlockFormat.EngineFrames =>
-          val blocks = FrameOutput.lengths(written, handle.dependency.partitioner.numPartitions)
-          (blocks, checksums(handle, mapId, blocks))
-        case _ => (written, records.map(_.packed))
+          val lengths = FrameOutput.lengths(written, handle.dependency.partitioner.numPartitions)
+          val file = inner.resolver.getDataFile(handle.shuffleId, mapId)
+          val checksums = FrameOutput.checksums(file, lengths)
+          report(Some(PackedLongs(checksums)))
+          committed(lengths, None, Some(checksums))
+        case _ =>
+          report(records.map(_.packed))
+          committed(written, records, None)
       }
-      localSide.counted(handle, context.partitionId(), mapId, numbers)
-      committed(lengths, records)
-    }
-
-  private def checksums(
-      handle: OwnHandle[_, _, _],
-      mapId: Long,
-      lengths: Array[Long]): Option[PackedLongs] =
-    if (handle.isCounted) {
-      val file = inner.resolver.getDataFile(handle.shuffleId, mapId)
-      Some(PackedLongs(FrameOutput.checksums(file, lengths)))
-    } else {
-      None
     }
 
   /** Returns Lodestone's writer, or that of Spark or an engine for what only that one writes. */
@@ -245,6 +240,9 @@ private[lodestone] final class ShuffleCore(
 }
 
 private[lodestone] object ShuffleCore {
+
+  /** Gets the lengths of blocks, and their numbers of records or their checksums, if known. */
+  private type Committed = (Array[Long], Option[RecordCounts], Option[Array[Long]]) => Unit
 
   private def generationOf(handle: LodestoneHandle[_, _, _]): ShuffleGeneration =
     ShuffleGeneration(handle.shuffleId, handle.dependency.shuffleMergeId)

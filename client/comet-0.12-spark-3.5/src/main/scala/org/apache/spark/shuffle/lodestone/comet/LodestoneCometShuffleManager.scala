@@ -15,7 +15,10 @@ import org.apache.spark.sql.comet.execution.shuffle._
 private[spark] final class LodestoneCometShuffleManager(conf: SparkConf, isDriver: Boolean)
     extends CometShuffleManager(conf) {
   CometCodec.checkRelease()
-  if (isDriver) CometSessions.addTo(conf)
+  if (isDriver) {
+    CometSessions.addTo(conf)
+    CometDefaults(conf)
+  }
 
   private val core = new ShuffleCore(conf, isDriver, Comets)
 

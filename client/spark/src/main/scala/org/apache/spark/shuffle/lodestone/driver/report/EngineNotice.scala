@@ -26,7 +26,8 @@ private[driver] object EngineNotice {
     val hasComet = CometClasses.exists { case (key, name) =>
       conf.get(key, "").split(",").map(_.trim).contains(name)
     }
-    val isWanted = CometSwitches.forall(conf.getBoolean(_, true))
+    // Comet itself refuses a text that is no truth value.
+    def isWanted = CometSwitches.forall(!conf.get(_, "true").trim.equalsIgnoreCase("false"))
     if (hasComet && isWanted && conf.get(Manager, "") == Usual) {
       Some(
         s"Comet is there, and $Manager is $Usual. So Comet 0.12 leaves all shuffles to Spark, " +

@@ -51,7 +51,8 @@ private[fetch] final class ChecksummedBlock(in: InputStream, written: Long) exte
   override def close(): Unit = in.close()
 
   private def readAhead(): Unit = {
-    var room = MostBytes
+    // One byte more, to see the end of a block of just so many bytes.
+    var room = MostBytes + 1
     var size = FirstPieceBytes
     while (room > 0 && !isChecked) {
       val piece = in.readNBytes(math.min(size, room))

@@ -17,14 +17,21 @@ import org.apache.spark.shuffle.lodestone.plan.{MapPushed, NoPlan, PushCounts, R
 import org.apache.spark.shuffle.lodestone.plan.{ServiceLocation, ShuffleGeneration, ShufflePlan}
 import org.apache.spark.shuffle.lodestone.transport.{OwnOutputException, ServiceClient}
 
-/** The committed output of one map attempt. To find `dataFile` may touch the disk. */
+/**
+ * The committed output of one map attempt. To find `dataFile` may touch the disk.
+ *
+ * @param checksums
+ *   the CRC-32C of each block, if the map task knows them: a block whose bytes have changed since
+ *   is not pushed
+ */
 private[lodestone] final case class MapOutput(
     generation: ShuffleGeneration,
     mapIndex: Int,
     mapId: Long,
     lengths: Array[Long],
     records: Option[RecordCounts],
-    dataFile: () => File) {
+    dataFile: () => File,
+    checksums: Option[Array[Long]] = None) {
 
   /** Where each block begins in the file, and where the last one ends. */
   private[push] lazy val offsets: Array[Long] = lengths.scanLeft(0L)(_ + _)
@@ -32,10 +39,13 @@ private[lodestone] final case class MapOutput(
   private[push] def recordsIn(reduceId: Int): Int =
     records.fold(RecordCounts.Unknown)(_.of(reduceId))
 
+  private[push] def isAsWritten(reduceId: Int, checksum: Int): Boolean =
+    checksums.forall(_(reduceId) == Integer.toUnsignedLong(checksum))
+
   private[push] def attempt: MapAttempt =
     MapAttempt(generation.shuffleId, generation.number, mapIndex, mapId)
 
-  /** Lengths and numbers of records of all partitions, which it holds while it waits. */
+  /** Lengths and numbers or checksums of all partitions, which it holds while it waits. */
   private[push] def waitingBytes: Long = lengths.length * 2L * java.lang.Long.BYTES
 }
 

@@ -34,6 +34,9 @@ private[push] final case class PushRequest(
     reduceIds.foreach { reduceId =>
       val length = map.lengths(reduceId).toInt
       val (records, checksum) = (map.recordsIn(reduceId), checksums.next(length))
+      if (!map.isAsWritten(reduceId, checksum)) {
+        throw new IOException(s"the block of partition $reduceId is not as its map task wrote it")
+      }
       buffer.add(Segment(reduceId, length, records, checksum, BlockSequence.Only))
     }
     buffer.seal(firstSegment, isWhole)

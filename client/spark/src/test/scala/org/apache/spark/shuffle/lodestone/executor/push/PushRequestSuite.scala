@@ -5,6 +5,7 @@ import java.io.{EOFException, IOException}
 import java.nio.ByteBuffer
 import java.nio.channels.FileChannel
 import java.nio.file.{Files, Path}
+import java.util.zip.CRC32C
 
 import scala.util.Random
 
@@ -38,7 +39,14 @@ class PushRequestSuite {
     read(channel, (offset +: lengths).map(_.toLong), lengths.indices.map(_ + 1): _*)
 
   /** Some of the blocks of a file. */
-  private def read(channel: FileChannel, lengths: Seq[Long], reduceIds: Int*): SegmentBuffer = {
+  private def read(channel: FileChannel, lengths: Seq[Long], reduceIds: Int*): SegmentBuffer =
+    readIf(channel, lengths, None, reduceIds)
+
+  private def readIf(
+      channel: FileChannel,
+      lengths: Seq[Long],
+      written: Option[Array[Long]],
+      reduceIds: Seq[Int]): SegmentBuffer = {
     val size = reduceIds.map(lengths(_)).sum
     val budget = new ByteBudget(size)
     budget.acquire(size)(())
@@ -46,7 +54,8 @@ class PushRequestSuite {
     val now = System.nanoTime()
     val buffer = new SegmentBuffer(now, size, budget, pool, isRequired = false, () => (), returned)
     val records = Some(new RecordCounts(lengths.size))
-    val map = MapOutput(ShuffleGeneration(3, 0), 4, 5, lengths.toArray, records, () => null)
+    val id = ShuffleGeneration(3, 0)
+    val map = MapOutput(id, 4, 5, lengths.toArray, records, () => null, written)
     try PushRequest(0, reduceIds.toArray, size.toInt, 0, isWhole = true).read(channel, map, buffer)
     catch {
       case failure: IOException =>
@@ -63,6 +72,23 @@ class PushRequestSuite {
     val copy = new Array[Byte](bytes.readableBytes())
     bytes.getBytes(bytes.readerIndex(), copy)
     copy
+  }
+
+  @Test def `a block that has changed since it was written is not pushed`(): Unit = {
+    val output = random(3000)
+    val channel = file(output)
+    def crc(bytes: Array[Byte]): Long = {
+      val crc = new CRC32C
+      crc.update(bytes, 0, bytes.length)
+      crc.getValue
+    }
+    val written = Array(crc(output.take(1000)), crc(output.drop(1000)))
+    readIf(channel, Seq(1000L, 2000L), Some(written), Seq(0, 1)).release()
+    written(1) ^= 1
+    val failure = assertThrows(
+      classOf[IOException],
+      () => { readIf(channel, Seq(1000L, 2000L), Some(written), Seq(0, 1)); () })
+    assertTrue(failure.getMessage.contains("partition 1 is not as"), failure.getMessage)
   }
 
   @Test def `a request of any size is the bytes of the file with their checksums`(): Unit = {

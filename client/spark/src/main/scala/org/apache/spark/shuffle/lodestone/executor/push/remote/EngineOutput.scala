@@ -19,7 +19,10 @@ private[lodestone] trait EngineOutput[K, V] {
   /** The blocks, one behind the other, once the writer has stopped. */
   def file: File
 
-  /** Removes what the writer has left on the disk. Callers may call it in any state. */
+  /**
+   * Removes the output that the writer has committed, if there is one. What an engine was writing
+   * when its task was killed stays until the application ends, as without Lodestone.
+   */
   def remove(): Unit
 }
 
