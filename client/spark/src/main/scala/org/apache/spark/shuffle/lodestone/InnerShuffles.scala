@@ -43,8 +43,8 @@ private[lodestone] trait Engine {
   def handles: Set[Class[_]]
 
   /**
-   * Those of them whose map outputs consist of frames, in files that the resolver finds, and whose
-   * writers tell the length of each block.
+   * The handles with frames: the resolver finds the files of their map outputs, and their writers
+   * tell the length of each block.
    */
   def withFrames: Set[Class[_]]
 

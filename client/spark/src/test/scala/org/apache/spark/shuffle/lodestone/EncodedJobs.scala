@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package org.apache.spark.shuffle.lodestone
 
-import java.io.{File, RandomAccessFile}
+import java.io.File
 import java.nio.file.{Files, Path}
 import java.util.concurrent.ConcurrentLinkedQueue
 import java.util.concurrent.atomic.LongAdder
@@ -142,15 +142,22 @@ private[lodestone] abstract class EncodedJobs {
 
   protected def damageOutputs(): Unit = {
     assertTrue(outputs.nonEmpty, "there are no map outputs")
-    val first = new RandomAccessFile(outputs.head, "rw")
-    try {
-      first.seek(first.length / 2)
-      val byte = first.read()
-      first.seek(first.length / 2)
-      first.write(byte ^ 0x10)
-    } finally {
-      first.close()
+    DamagedFile(outputs.head)
+  }
+
+  /** Reads the executors' own outputs, when the service is dead. */
+  protected def assertOriginalsRead(settings: (String, String)*): Unit = {
+    val daemon = start()
+    val expected = plainRows
+    val found = withSql(inMode("merge") ++ settings: _*) { spark =>
+      val rows = everything(spark)
+      assertEquals(expected.size, rows.count())
+      assertTrue(LodestoneReport.awaitQuiet(10000))
+      daemon.kill()
+      rowsOf(_ => rows)(spark)
     }
+    assertEquals(expected, found)
+    assertEquals(0, failedReads.sum())
   }
 
   /** The map outputs that executors keep. */

@@ -86,19 +86,8 @@ final class EncodedOriginalsSuite extends EncodedJobs {
     assertEquals(0, failedReads.sum())
   }
 
-  @Test def `without their service tasks read the originals`(): Unit = {
-    val daemon = start()
-    val expected = plainRows
-    val found = withSql(inMode("merge"): _*) { spark =>
-      val rows = everything(spark)
-      assertEquals(expected.size, rows.count())
-      assertTrue(LodestoneReport.awaitQuiet(10000))
-      daemon.kill()
-      rowsOf(_ => rows)(spark)
-    }
-    assertEquals(expected, found)
-    assertEquals(0, failedReads.sum())
-  }
+  @Test def `without their service tasks read the originals`(): Unit =
+    assertOriginalsRead()
 
   @Test def `the map of an original that a disk has damaged is run again`(): Unit = {
     start().kill()

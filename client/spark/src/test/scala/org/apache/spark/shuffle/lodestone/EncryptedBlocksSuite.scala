@@ -36,18 +36,8 @@ final class EncryptedBlocksSuite extends EncodedJobs {
     assertEquals(0, failedReads.sum())
   }
 
-  @Test def `without their service tasks read the encrypted originals`(): Unit = {
-    val daemon = start()
-    val expected = plainRows
-    val found = withSql(inMode("merge") :+ encryption: _*) { spark =>
-      val rows = everything(spark)
-      assertEquals(expected.size, rows.count())
-      assertTrue(LodestoneReport.awaitQuiet(10000))
-      daemon.kill()
-      rowsOf(_ => rows)(spark)
-    }
-    assertEquals(expected, found)
-  }
+  @Test def `without their service tasks read the encrypted originals`(): Unit =
+    assertOriginalsRead(encryption)
 
   /**
    * Runs a job, and returns whose files have the text meanwhile: the daemon's, executors'. The data

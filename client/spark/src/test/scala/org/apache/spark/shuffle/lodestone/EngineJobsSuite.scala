@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package org.apache.spark.shuffle.lodestone
 
-import java.io.{File, RandomAccessFile}
+import java.io.File
 import java.nio.file.{Files, Path}
 
 import scala.collection.mutable.ArrayBuffer
@@ -110,17 +110,7 @@ final class EngineJobsSuite {
       val read = shuffled(texts(spark))
       val before = summary(read)
       assertEquals(6, outputs.size)
-      for (output <- outputs) {
-        val file = new RandomAccessFile(output, "rw")
-        try {
-          file.seek(file.length / 2)
-          val byte = file.readByte()
-          file.seek(file.length / 2)
-          file.writeByte(byte ^ 1)
-        } finally {
-          file.close()
-        }
-      }
+      outputs.foreach(DamagedFile(_))
       assertEquals(before, summary(read))
       LodestoneReport.awaitQuiet(10000)
     }

@@ -9,8 +9,8 @@ import org.apache.spark.sql.comet.execution.shuffle._
 
 /**
  * The value of `spark.shuffle.manager` for applications with Comet: Comet's own manager, with
- * Lodestone added. Shuffles that Comet's native code writes are merged or remote as frames. Those
- * of Spark are as with `LodestoneShuffleManager`.
+ * Lodestone added. Lodestone merges the frames of Comet's native code, or keeps them at services.
+ * It handles Spark's shuffles like `LodestoneShuffleManager`.
  */
 private[spark] final class LodestoneCometShuffleManager(conf: SparkConf, isDriver: Boolean)
     extends CometShuffleManager(conf) {

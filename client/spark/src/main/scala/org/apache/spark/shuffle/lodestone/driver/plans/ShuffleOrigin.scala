@@ -51,7 +51,7 @@ private[driver] object ShuffleOrigin {
 
   /**
    * True if only Spark's own code is between the making of a shuffle, on this thread, and the begin
-   * of a query. If in doubt it is false: every operator can read Spark's format.
+   * of a query. A doubtful stack gives false, since every operator reads Spark's format.
    */
   def isSparksOwn: Boolean = {
     val decides: JFunction[Stream[StackWalker.StackFrame], Boolean] = frames => {

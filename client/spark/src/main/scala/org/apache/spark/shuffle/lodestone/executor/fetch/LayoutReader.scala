@@ -30,8 +30,8 @@ private[fetch] final case class LayoutAnswer(
     layouts: Either[Reason, Seq[PartitionLayout]])
 
 /**
- * Asks services for the layouts of partitions, all at the same time. A service whose segments are
- * of another format than the reader's is treated as one that sends no layout.
+ * Asks services for the layouts of partitions, all at the same time. The reader
+ * takes no layout of segments in another format than its own.
  */
 private[fetch] final class LayoutReader(
     client: ServiceClient,
