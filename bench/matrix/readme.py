@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`make numbers`: writes the numbers in README.md from `bench/results/ratios.csv`."""
+"""`make numbers`: writes the numbers in README.md from `bench/results/ratios.csv`. `--check` writes
+nothing, and fails if others are there."""
 
+import argparse
 import re
 import sys
 
@@ -50,13 +52,22 @@ WHEN_NOT = (
     "than the shuffle needs (x {throttled sql, little} in SQL: "
     "[throttled](bench/results/throttled.txt)); RDDs with Java's serializer in the modes auto and "
     "merge; map-side combine, which keeps Spark's writer in the modes auto and merge; native "
-    "engines such as Comet, which are not supported |"
+    "engines other than Comet 0.12 on Spark 3.5 ([engines](docs/engines.md)) |"
 )
 
 
 def main() -> int:
-    found = ratios.read(RATIOS)
-    README.write_text(with_numbers(README.read_text(), found))
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--check", action="store_true")
+    text = README.read_text()
+    wanted = with_numbers(text, ratios.read(RATIOS))
+    if parser.parse_args().check:
+        if wanted != text:
+            raise SystemExit(
+                f"{README} has other numbers or words than {__file__} writes: run `make numbers`"
+            )
+        return 0
+    README.write_text(wanted)
     say(f"{README}: the numbers are those of {RATIOS}")
     return 0
 
