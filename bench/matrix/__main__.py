@@ -11,7 +11,7 @@ from pathlib import Path
 from harness.screen import progress, say
 from tpch import tables
 
-from . import disk, figures, keeping, result, sides, table, workloads
+from . import disk, figures, keeping, network, result, sides, summary, table, workloads
 from .answers import Answers
 from .command_line import (
     CLUSTER,
@@ -26,7 +26,7 @@ from .command_line import (
 )
 from .sessions import TROUBLES, Sessions, order
 
-DISKS = ["plain", "throttled"]
+DISKS = ["plain", "throttled", network.NAME]
 
 
 def main() -> int:
@@ -47,7 +47,7 @@ def measured(asked: argparse.Namespace) -> int:
     try:
         for name in disks:
             # Each disk has its own applications: an executor measures the speed of its disk only
-            # once.
+            # once. So has the network.
             warm_up = None if asked.cold else {job.name: job.warm_up_sizes(name) for job in jobs}
             with Sessions(setting, throttle, warm_up, asked.timeout, name) as sessions:
                 matrix.rounds(sessions, name, jobs, asked)
@@ -76,7 +76,7 @@ class Matrix:
                 self._round(sessions, number, disk_name, job, turn)
 
     def _warm(self, sessions: Sessions, disk_name: str, side: str) -> None:
-        progress(f"   {disk_name} disk, {side}: starts")
+        progress(f"   {summary.place(disk_name)}, {side}: starts")
         began = time.monotonic()
         try:
             sessions.warm(side)
@@ -88,7 +88,7 @@ class Matrix:
         """Runs one job on one disk, once on each side."""
         sizes = {**job.sizes(disk_name), **self._changes(job.name)}
         self._result["sizes"][f"{disk_name} {job.name}"] = sizes
-        progress(f"   round {number}, {disk_name} disk, {job.name}:")
+        progress(f"   round {number}, {summary.place(disk_name)}, {job.name}:")
         for side in turn:
             run = {"round": number, "disk": disk_name, "job": job.name, "side": side}
             self._result["runs"].append(run | self._run(sessions, side, job.name, sizes))
@@ -179,10 +179,11 @@ def change(text: str) -> tuple[str, str, object]:
 
 
 def usable(wanted: list[str], throttle: disk.Throttle) -> list[str]:
-    if "throttled" in wanted and throttle.obstacle:
-        say(f"== The throttled disk is left out: {throttle.obstacle}")
-        return [name for name in wanted if name != "throttled"]
-    return wanted
+    obstacles = {"throttled": throttle.obstacle, network.NAME: network.obstacle()}
+    for name in wanted:
+        if obstacles.get(name):
+            say(f"== {summary.place(name)} is left out: {obstacles[name]}")
+    return [name for name in wanted if not obstacles.get(name)]
 
 
 if __name__ == "__main__":

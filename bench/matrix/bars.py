@@ -81,6 +81,8 @@ ALL = [
         for job in ("sort", "tiny", "groups")
     ),
     Bar("remote", "sort", "wall, x {base}", 0.33, WALL, disk="throttled"),
+    Bar("auto", "tpch", "wall, x {base}", 0.75, WALL, disk="network"),
+    Bar("remote", "tpch", "wall, x {base}", 0.70, WALL, disk="network"),
     Bar("copies", "sort", "wall, x one replica on as many services", 1.25, WALL, "two"),
 ]
 

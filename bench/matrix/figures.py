@@ -31,6 +31,7 @@ def of_run(result: dict) -> dict[str, float]:
         "reduceCpuSeconds": total(reducing, "cpuMs") / MS,
         **processes(result["used"]),
         **service(result["used"], report),
+        **wire(result),
         **disturbed(result["used"], result["machine"]),
     }
 
@@ -54,6 +55,11 @@ def service(used: dict, report: dict) -> dict[str, float]:
     """Returns CPU seconds of Lodestone's daemon for each GB in and out."""
     moved = report.get("bytesPushed", 0) + report.get("chunkBytes", 0)
     return {"serviceCpuPerGb": used["services"]["cpu"] / (moved / 1e9)} if moved else {}
+
+
+def wire(result: dict) -> dict[str, float]:
+    """Returns what hosts sent each other, with the heads of packets."""
+    return {"wireMb": result["sent"] / MB} if "sent" in result else {}
 
 
 def reads(stage: dict) -> bool:

@@ -11,7 +11,7 @@ import matplotlib
 matplotlib.use("svg")
 from matplotlib import pyplot  # noqa: E402
 
-from .summary import cell, sections, sides_of  # noqa: E402
+from .summary import cell, place, sections, sides_of  # noqa: E402
 from .workloads import BY_NAME  # noqa: E402
 
 PANELS = [
@@ -44,7 +44,7 @@ def main() -> None:
         for axis, (figure, title) in zip(line, PANELS, strict=True):
             panel(axis, result["runs"], disk, job, figure)
             axis.set_title(title, fontsize=9)
-        line[0].set_ylabel(f"{BY_NAME[job].title}\n{disk} disk", fontsize=9)
+        line[0].set_ylabel(f"{BY_NAME[job].title}\n{place(disk)}", fontsize=9)
     machine = result["machine"]
     page.suptitle(
         f"Spark {result['setting']['spark']}, {result['setting']['master']}, {machine['cpus']} x "

@@ -30,6 +30,9 @@ OF_MATRIX = [
     Question("cold", "plain", ("sort", "tiny", "sql", "groups", "rows"), MODES, cold=True),
     Question("tpch", "plain", ("tpch",), MODES),
     Question("throttled", "throttled", ("sort", "tiny", "sql"), MODES, ("tpch",)),
+    Question(
+        "network", "network", ("tpch",), (*OPPONENTS, "auto", "remote"), ("sort", "tiny", "sql")
+    ),
     Question("copies", "plain", ("sort",), (*OPPONENTS, "two", "copies")),
 ]
 # The texts that other commands make.

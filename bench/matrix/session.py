@@ -11,14 +11,17 @@ import subprocess
 import threading
 from collections.abc import Mapping
 from contextlib import ExitStack
+from itertools import cycle
 
 from harness.daemon import Daemon
 from harness.driver import environment
+from harness.hosts import LOOPBACK
 from harness.meters import Meter
 from harness.paths import ROOT, python_of
 from harness.processes import daemons_below, kill_tree
 
 from . import disk
+from .network import Hosts
 from .service import ShuffleService
 from .sides import BENCH, CACHE, Setting, Side, home, settings
 
@@ -35,7 +38,8 @@ class Failed(Exception):
 
 class Session:
     """An application, which starts at once. After `Failed` it is dead: stop it, and start another
-    one. `daemons`: the memory of each daemon that the bench starts for it."""
+    one. `daemons`: the memory of each daemon that the bench starts for it. `hosts`: where it has a
+    cluster of its own; by default all are on loopback."""
 
     def __init__(
         self,
@@ -44,8 +48,12 @@ class Session:
         throttle: disk.Throttle,
         job_timeout_s: float,
         daemons: tuple[str, ...],
+        hosts: Hosts | None = None,
     ):
+        if side.service and hosts:
+            raise Failed("Spark's shuffle service runs on loopback only")
         self.side = side
+        self._hosts = hosts
         self._job_timeout_s = job_timeout_s
         self._folder = CACHE / f"{setting.spark}-{side.name}"
         shutil.rmtree(self._folder, ignore_errors=True)
@@ -58,9 +66,10 @@ class Session:
         if side.service:
             self._service = ShuffleService(setting.spark, self._folder / "service.txt")
             throttle.add(self._service.pid)
+        places = hosts.executors if hosts else [LOOPBACK]
         self._daemons = [
-            Daemon(self._folder / f"service{number}", memory=memory)
-            for number, memory in enumerate(daemons)
+            Daemon(self._folder / f"service{number}", place, memory=memory)
+            for number, (place, memory) in enumerate(zip(cycle(places), daemons, strict=False))
         ]
         # The data of shuffles is in these.
         self._data = [self._local, *(daemon.directory for daemon in self._daemons)]
@@ -69,6 +78,13 @@ class Session:
         port = self._service.port if self._service else 0
         addresses = [daemon.host_port for daemon in self._daemons]
         conf = settings(side, setting, self._folder, port, addresses)
+        self._cluster = None
+        if hosts:
+            self._cluster = hosts.cluster(setting, self._local / "cluster")
+            conf |= {
+                "spark.master": self._cluster.master,
+                "spark.driver.host": hosts.driver.address,
+            }
         self._process = self._start(setting, conf)
         throttle.add(self._process.pid)
         try:
@@ -80,12 +96,13 @@ class Session:
     def _start(self, setting: Setting, conf: dict[str, str]) -> subprocess.Popen:
         paths = {"tables": str(setting.tables), "ended": str(self._ended)}
         specification = json.dumps({"conf": conf, **paths})
-        env = environment(setting.spark)
+        host = self._hosts.driver if self._hosts else LOOPBACK
+        env = environment(setting.spark, host)
         env["PYTHONPATH"] = f"{ROOT / 'e2e'}:{BENCH}"
         env["SPARK_HOME"] = str(home(self.side, setting.spark))
         with self._log.open("wb") as errors:
             return subprocess.Popen(
-                [python_of(setting.spark), "-m", "matrix.worker", specification],
+                [*host.enter, python_of(setting.spark), "-m", "matrix.worker", specification],
                 cwd=self._folder, env=env, text=True,
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors,
             )  # fmt: skip
@@ -95,13 +112,17 @@ class Session:
         data that stages wrote is not in memory when it is read."""
         services = [self._service.pid] if self._service else []
         services += [daemon.process.pid for daemon in self._daemons]
-        meter = Meter(self._process.pid, self._local, services)
+        cluster = self._cluster.pids if self._cluster else []
+        meter = Meter(self._process.pid, self._local, services, cluster)
+        sent = self._hosts.sent() if self._hosts else 0
         self._say({"job": job, "sizes": dict(sizes), "pause": is_cold})
         with ExitStack() as cold:
             if is_cold:
                 cold.enter_context(disk.ColdBetweenStages(self._data, self._ended))
             answered = self._next_event("answered", self._job_timeout_s)
             used, machine = meter.read(), meter.others()
+        if self._hosts:
+            answered["sent"] = self._hosts.sent() - sent
         self._say({})
         done = self._next_event("done", self._job_timeout_s)
         return {**answered, **done, "used": used, "machine": machine}
@@ -116,6 +137,8 @@ class Session:
         except subprocess.TimeoutExpired:
             self._kill()
             self._process.wait()
+        if self._cluster:
+            self._cluster.stop()
         for pid in daemons_below(self._local):
             os.kill(pid, signal.SIGTERM)
         if self._service:

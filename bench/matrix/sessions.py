@@ -7,8 +7,9 @@ Cold ones are new for each run.
 
 import random
 import subprocess
+from contextlib import ExitStack
 
-from . import disk
+from . import disk, network
 from .session import Failed, Session
 from .sides import BY_NAME, Setting
 from .workloads import Sizes
@@ -20,8 +21,8 @@ TROUBLES = (Failed, OSError, RuntimeError, subprocess.CalledProcessError)
 
 
 class Sessions:
-    """The applications on one disk. `warm_up`: the jobs and sizes that an application does once
-    before it is measured.
+    """The applications on one disk, or on the hosts of a network. `warm_up`: the jobs and sizes
+    that an application does once before it is measured.
 
     None: each run has a new application, which does nothing before.
     """
@@ -42,14 +43,19 @@ class Sessions:
         self._is_throttled = disk_name == "throttled"
         self._running: dict[str, Session] = {}
         self._failed_starts: dict[str, list[str]] = {}
+        self._hosts: network.Hosts | None = None
+        self._open = ExitStack()
 
     def __enter__(self) -> "Sessions":
+        if self._disk_name == network.NAME:
+            self._hosts = self._open.enter_context(network.hosts(self._setting.executors))
         return self
 
     def __exit__(self, *_) -> None:
-        self._throttled(False)
-        for side in list(self._running):
-            self._end(side)
+        with self._open:
+            self._throttled(False)
+            for side in list(self._running):
+                self._end(side)
 
     def _throttled(self, wanted: bool) -> None:
         """Switches the throttle. The end of JVMs is not measured, so they may read at full speed
@@ -85,7 +91,9 @@ class Sessions:
         self._throttled(True)
         try:
             memory = BY_NAME[side].daemons_on(self._disk_name)
-            session = Session(BY_NAME[side], self._setting, self._throttle, self._limit_s, memory)
+            session = Session(
+                BY_NAME[side], self._setting, self._throttle, self._limit_s, memory, self._hosts
+            )
             self._running[side] = session
             for job, sizes in (self._warm_up or {}).items():
                 session.run(job, sizes, is_cold=False)

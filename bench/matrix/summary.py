@@ -77,6 +77,11 @@ def title_of(disk: str, job: str) -> str:
     return job if disk == "plain" else f"{disk} {job}"
 
 
+def place(disk: str) -> str:
+    """Returns what jobs ran on, as `plain disk`."""
+    return "a host for each executor, 1 Gbit/s" if disk == "network" else f"{disk} disk"
+
+
 def with_options(job: str, changed: dict) -> str:
     """Returns the job with each option that differs from the default: `sort, cold`, `tpch,
     scale_factor 5`."""

@@ -4,8 +4,10 @@
 from statistics import median
 
 from . import bars, workloads
-from .summary import Cell, cell, opponent, sections, sides_of
+from .summary import Cell, cell, opponent, place, sections, sides_of
 
+# Only hosts of a network have it.
+WIRE = "wireMb"
 # Heading, figure, and whether its spread and its ratio are shown.
 COLUMNS = [
     ("wall s", "seconds", True),
@@ -15,6 +17,7 @@ COLUMNS = [
     ("fetch wait s", "fetchWaitSeconds", False),
     ("shuffle MB", "writtenMb", False),
     ("merged MB", "mergedMb", False),
+    ("wire MB", WIRE, False),
     ("CPU s", "cpuSeconds", True),
     ("executors", "executorsCpuSeconds", False),
     ("services", "servicesCpuSeconds", False),
@@ -32,7 +35,7 @@ def page(result: dict) -> str:
     for disk, job in sections(runs):
         cells = {side: cell(runs, disk, job, side) for side in sides_of(runs)}
         shown = ", ".join(f"{k} {v}" for k, v in result["sizes"][f"{disk} {job}"].items())
-        title = f"{workloads.BY_NAME[job].title}, {disk} disk ({shown})"
+        title = f"{workloads.BY_NAME[job].title}, {place(disk)} ({shown})"
         if any(of.ratios for of in cells.values()):
             title += f"; x: to {opponent(runs, disk, job)}"
         parts.append("\n".join([title, "", *render(cells)]))
@@ -63,8 +66,14 @@ def heading(result: dict) -> str:
 
 
 def render(cells: dict[str, Cell]) -> list[str]:
-    heads = ["", *(name for name, _, _ in COLUMNS)]
-    rows = [heads, *([side, *figures(of)] for side, of in cells.items() if of.rounds)]
+    columns = [one for one in COLUMNS if one[1] != WIRE or has_wire(cells)]
+    heads = ["", *(name for name, _, _ in columns)]
+    rows = [
+        [side, *(figure(of, name, in_full) for _, name, in_full in columns)]
+        for side, of in cells.items()
+        if of.rounds
+    ]
+    rows.insert(0, heads)
     widths = [max(len(row[i]) for row in rows) for i in range(len(heads))]
     lines = ["  ".join(aligned(row, widths)).rstrip() for row in rows]
     lines.insert(1, "  ".join("-" * width for width in widths))
@@ -101,8 +110,8 @@ def aligned(row: list[str], widths: list[int]) -> list[str]:
     return [first[0].ljust(first[1]), *(text.rjust(width) for text, width in rest)]
 
 
-def figures(of: Cell) -> list[str]:
-    return [figure(of, name, in_full) for _, name, in_full in COLUMNS]
+def has_wire(cells: dict[str, Cell]) -> bool:
+    return any(WIRE in of.figures for of in cells.values())
 
 
 def figure(of: Cell, name: str, in_full: bool) -> str:

@@ -19,8 +19,9 @@ STOP_TIMEOUT_S = 20
 
 
 class Cluster:
-    """One master, and on each host a worker with one core. `master` is the URL for a job. All files
-    are below `folder`, except those of executors with other local directories."""
+    """One master, and on each host a worker with `cores`. `master` is the URL for a job. All files
+    are below `folder`, except those of executors with other local directories. `memory`: what the
+    executors of a worker may have together."""
 
     def __init__(
         self,
@@ -29,6 +30,8 @@ class Cluster:
         master: Host = LOOPBACK,
         workers: Sequence[Host] = WORKERS,
         local_dirs: Sequence[Path] = (),
+        cores: int = 1,
+        memory: str = "1g",
     ):
         self.hosts = workers
         self.folder = folder
@@ -40,13 +43,18 @@ class Cluster:
         self._processes = [self._start("master", master, "master.Master", "--port", str(port))]
         for host in workers:
             name = f"worker-{host.address}"
-            sizes = ["--cores", "1", "--memory", "1g", "--work-dir", str(folder / name)]
+            sizes = ["--cores", str(cores), "--memory", memory, "--work-dir", str(folder / name)]
             self._processes.append(self._start(name, host, "worker.Worker", *sizes, self.master))
         self._wait_for("master", "Registering worker", times=len(workers))
 
+    @property
+    def pids(self) -> list[int]:
+        """Returns the process ids of master and workers."""
+        return [process.pid for process in self._processes]
+
     def executors(self) -> list[int]:
         """Returns the process ids of the executors of all applications."""
-        return [pid for process in self._processes for pid in executors_of(process.pid)]
+        return [executor for pid in self.pids for executor in executors_of(pid)]
 
     def stop(self) -> None:
         """Stops all processes; workers end their executors."""

@@ -26,9 +26,10 @@ LOOPBACK = Host()
 
 
 @contextmanager
-def separate_hosts(count: int) -> Iterator[list[Host]]:
+def separate_hosts(count: int, rate: str = "") -> Iterator[list[Host]]:
     """Creates hosts that reach each other by a bridge, and nothing else. Needs root. The first one
-    has the bridge, and comes in addition to `count`."""
+    has the bridge, and comes in addition to `count`. `rate`: the most that each of the others sends
+    and receives, as `1gbit`."""
     with ExitStack() as networks:
         names = [networks.enter_context(network()) for _ in range(count + 1)]
         hub = names[0]
@@ -41,6 +42,9 @@ def separate_hosts(count: int) -> Iterator[list[Host]]:
             ip("-n", hub, "link", "set", port, "master", "bridge", "up")
             ip("-n", name, "address", "add", f"{SUBNET}.{number}/24", "dev", "wire")
             ip("-n", name, "link", "set", "wire", "up")
+            if rate:
+                limit(hub, port, rate)
+                limit(name, "wire", rate)
         yield [
             Host(f"{SUBNET}.{number}", ("ip", "netns", "exec", name))
             for number, name in enumerate(names, start=1)
@@ -57,6 +61,14 @@ def network() -> Iterator[str]:
         yield name
     finally:
         ip("netns", "delete", name)
+
+
+def limit(network_name: str, device: str, rate: str) -> None:
+    """Limits what leaves a device. The bucket has room for a few of the largest packets."""
+    bucket = ("tbf", "rate", rate, "burst", "256kb", "latency", "20ms")
+    subprocess.run(
+        ["tc", "-n", network_name, "qdisc", "add", "dev", device, "root", *bucket], check=True
+    )
 
 
 def ip(*arguments: str) -> None:

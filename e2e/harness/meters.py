@@ -2,6 +2,7 @@
 """CPU seconds and resident memory of processes, by their purpose, from /proc."""
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 from .processes import command_line, daemons_below, descendants
@@ -15,10 +16,12 @@ RESET_PEAK = "5"
 
 class Meter:
     """Measures from its creation to `read`: CPU seconds and peak memory of an application and of
-    the services that it uses."""
+    the services that it uses. `cluster`: master and workers that have no other application."""
 
-    def __init__(self, application: int, local: Path, services: list[int]):
-        self._application = application
+    def __init__(
+        self, application: int, local: Path, services: list[int], cluster: Sequence[int] = ()
+    ):
+        self._roots = [application, *cluster]
         self._local = local
         self._services = services
         self._before = {}
@@ -44,7 +47,7 @@ class Meter:
         return used
 
     def _by_kind(self) -> dict[str, list[int]]:
-        family = [self._application, *descendants(self._application)]
+        family = [pid for root in self._roots for pid in (root, *descendants(root))]
         services = {*self._services, *daemons_below(self._local)}
         executors = [pid for pid in family if EXECUTOR in command_line(pid)]
         rest = [pid for pid in family if pid not in services and pid not in executors]

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """The figures, bars and tables of `make bench`."""
 
+import re
 import subprocess
+import sys
 
 import pytest
-from matrix import disk, figures, sides, table
+from matrix import disk, figures, network, sides, table
 from matrix.answers import Answers
 from matrix.bars import judged
 from matrix.result import machine
@@ -87,6 +89,47 @@ def test_the_cpu_of_a_daemon_is_divided_by_its_bytes_in_and_out():
     )
     assert found["serviceCpuPerGb"] == pytest.approx(2)
     assert "serviceCpuPerGb" not in figures.of_run(run_result([mapping(0, 1)]))
+
+
+def test_the_page_says_what_went_over_the_wire_where_executors_have_hosts_of_their_own():
+    sent = figures.of_run(run_result([mapping(0, 1)]) | {"sent": 5_000_000})
+    assert sent["wireMb"] == pytest.approx(5)
+    for place, figure, is_shown in (("network", sent, True), ("plain", {}, False)):
+        runs = [run(1, "plain", 2, disk=place) | {"figures": {"seconds": 2} | figure}]
+        shown = "\n".join(table.render({"plain": cell(runs, place, "sort", "plain")}))
+        assert ("wire MB" in shown) == is_shown
+
+
+def test_hosts_of_the_network_count_what_they_send_and_are_limited_in_both_directions():
+    with network.hosts(executors=2) as hosts:
+        source, target = hosts.executors
+        before = hosts.sent()
+        send(10_000_000, source, target)
+        assert 10_000_000 < hosts.sent() - before < 11_000_000
+        limits = [hosts.driver.enter, source.enter, target.enter]
+        rates = [limited(enter) for enter in limits]
+        assert rates == [[network.RATE] * 2, [network.RATE], [network.RATE]]
+
+
+def limited(enter: tuple[str, ...]) -> list[str]:
+    """Returns the rate of each device that has one."""
+    shown = subprocess.run([*enter, "tc", "qdisc", "show"], capture_output=True, text=True)
+    return [rate.lower() for rate in re.findall(r"rate (\S+)", shown.stdout)]
+
+
+def send(size: int, source, target) -> None:
+    """Sends so many bytes from one host to the other."""
+    receive = "import socket,sys; s=socket.create_server((sys.argv[1], 0))"
+    receive += "; print(s.getsockname()[1], flush=True); c=s.accept()[0]"
+    receive += "\nwhile c.recv(1 << 20): pass"
+    push = "import socket,sys; s=socket.create_connection((sys.argv[1], int(sys.argv[2])))"
+    push += "; s.sendall(bytes(int(sys.argv[3])))"
+    command = [*target.enter, sys.executable, "-c", receive, target.address]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as receiver:
+        port = receiver.stdout.readline().strip()
+        sender = [*source.enter, sys.executable, "-c", push, target.address, port, str(size)]
+        subprocess.run(sender, check=True)
+    assert receiver.returncode == 0
 
 
 def test_the_page_reports_the_cpu_of_other_processes():
