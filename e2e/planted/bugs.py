@@ -6,6 +6,8 @@ from dataclasses import dataclass
 RECORDS = "executor/push/records"
 REMOTE = "executor/push/remote"
 FETCH = "executor/fetch"
+FRAMES = "executor/rows/frames"
+ENCODED = "executor/rows/encoded"
 
 
 @dataclass(frozen=True)
@@ -364,6 +366,47 @@ BUGS = [
             f"{FETCH}/ReadSources.scala",
             "select(originals)(isOriginal)",
             "select(originals)(_ => true)",
+        ),
+    ),
+    bug(
+        "a frame that ends in its head is the end of all frames",
+        "WholeFramesSuite",
+        (
+            f"{FRAMES}/WholeFrames.scala",
+            """      if (found < head.length) fail("they end in the head of a frame")\n""",
+            "      if (found < head.length) return 0\n",
+        ),
+    ),
+    bug(
+        "an engine decodes a block whose checksum is wrong",
+        "CheckedFramesSuite",
+        (f"{FETCH}/ChecksummedBlock.scala", "crc.getValue != written", "written < 0"),
+    ),
+    bug(
+        "a block that changed after its map task wrote it is pushed",
+        "PushRequestSuite",
+        (
+            "executor/push/PushRequests.scala",
+            "if (!map.isAsWritten(reduceId, checksum))",
+            "if (length < 0)",
+        ),
+    ),
+    bug(
+        "rows of a damaged row group are decoded",
+        "EncodedRowsSuite",
+        (
+            f"{ENCODED}/RowGroupBytes.scala",
+            "checksum.getValue.toInt != head.getInt(ChecksumAt)",
+            "checksum.getValue < 0",
+        ),
+    ),
+    bug(
+        "all segments of a chunk are decrypted as the first one is",
+        "BlockEncryptionSuite",
+        (
+            "executor/rows/BlockEncryption.scala",
+            "lengths.next().toLong, false",
+            "lengths.sum.toLong, false",
         ),
     ),
 ]
