@@ -54,8 +54,7 @@ def heading(result: dict) -> str:
         [
             f"{result['date']}, commit {result['commit']}: {result['command']}",
             f"{machine['cpus']} x {machine['cpu']}, {machine['memoryGb']} GB, {machine['system']}",
-            f"Spark {setting['spark']}, {setting['master']}, "
-            f"{'network' if setting['network_reads'] else 'host-local'} reads, "
+            f"Spark {setting['spark']}, {cluster(result)}, "
             f"{result['rounds']} rounds, all sides in turn in each"
             + (", a new application for each run" if "cold" in result["changed"] else "")
             + (f"; before: commit {setting['before']}" if "before" in setting else ""),
@@ -63,6 +62,15 @@ def heading(result: dict) -> str:
             "better of plain and tuned.",
         ]
     )
+
+
+def cluster(result: dict) -> str:
+    setting = result["setting"]
+    if {run["disk"] for run in result["runs"]} == {"network"}:
+        sizes = f"{setting['cores']} core and {setting['memory_mb']} MB for each executor"
+        return f"standalone cluster of {setting['executors']} hosts, {sizes}"
+    reads = "network" if setting["network_reads"] else "host-local"
+    return f"{setting['master']}, {reads} reads"
 
 
 def render(cells: dict[str, Cell]) -> list[str]:
