@@ -18,8 +18,10 @@ from pathlib import Path
 from harness.paths import DAEMON, ROOT
 from harness.screen import say
 
-from .bugs import BUGS, Bug
+from . import read, written
+from .bug import Bug
 
+BUGS = [*written.BUGS, *read.BUGS]
 SOURCES = Path("client/spark/src/main/scala/org/apache/spark/shuffle/lodestone")
 MAVEN = ["mvn", "-q", "-B", "-f", "client/pom.xml", "-Dspotless.check.skip=true"]
 LONGEST_S = 1800
@@ -118,7 +120,7 @@ def tested(copy: Path, suites: str) -> subprocess.CompletedProcess:
 def replaced(text: str, before: str, after: str, bug: Bug) -> str:
     if text.count(before) != 1:
         times = f"{text.count(before)} times, and not once"
-        raise SystemExit(f"{bug.what}: {before!r} occurs {times}: correct e2e/planted/bugs.py")
+        raise SystemExit(f"{bug.what}: {before!r} occurs {times}: correct e2e/planted")
     return text.replace(before, after)
 
 
