@@ -5,7 +5,7 @@ import java.io.File
 import java.nio.file.Path
 
 import org.junit.jupiter.api.Assertions.{assertEquals, assertTrue}
-import org.junit.jupiter.api.Test
+import org.junit.jupiter.api.{Tag, Test}
 import org.junit.jupiter.api.io.TempDir
 
 import org.apache.spark.sql.SparkSession
@@ -14,6 +14,7 @@ import org.apache.spark.sql.SparkSession
  * Operators that keep rows of an exchange beyond the next one: each copies what it keeps, and a row
  * that changed before would be in the answer. Some rows are larger than the reader's window.
  */
+@Tag("seldom")
 final class KeptRowsSuite {
   @TempDir var directory: Path = _
 

@@ -5,7 +5,7 @@ import java.io.{ByteArrayInputStream, ByteArrayOutputStream, OutputStream}
 
 import scala.util.Random
 
-import org.junit.jupiter.api.Test
+import org.junit.jupiter.api.{Tag, Test}
 import org.junit.jupiter.api.Assertions._
 
 import org.apache.spark.SparkConf
@@ -16,6 +16,7 @@ import org.apache.spark.storage.ShuffleBlockId
 import org.apache.spark.unsafe.Platform
 
 /** Spark's own streams read the output of the encoders. */
+@Tag("seldom")
 final class FrameEncoderSuite {
   private val seed = System.nanoTime()
   private val random = new Random(seed)

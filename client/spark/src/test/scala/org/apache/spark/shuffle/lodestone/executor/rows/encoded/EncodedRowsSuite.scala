@@ -7,7 +7,7 @@ import java.nio.ByteBuffer
 import scala.util.Random
 
 import org.junit.jupiter.api.Assertions._
-import org.junit.jupiter.api.Test
+import org.junit.jupiter.api.{Tag, Test}
 
 import org.apache.spark.SparkConf
 import org.apache.spark.io.LZ4CompressionCodec
@@ -15,6 +15,7 @@ import org.apache.spark.shuffle.lodestone.executor.rows.{BrokenRowsException, Lz
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.unsafe.Platform
 
+@Tag("seldom")
 final class EncodedRowsSuite {
   import EncodedRowsSuite._
 
