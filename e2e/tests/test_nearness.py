@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two hosts have an executor and a service each: the fraction of bytes that a reader in mode remote
-gets from its own host."""
+"""Two hosts have an executor and a service each: the fraction of bytes that readers get from their
+own host."""
 
 from contextlib import ExitStack
 
@@ -9,7 +9,9 @@ import pytest
 from harness.cluster import Cluster
 from harness.daemon import Daemon, services_of
 from harness.hosts import separate_hosts
+from harness.paths import USUAL_LINES
 from harness.spark_process import BOTH_EXECUTORS, Job, Outcome
+from tpch import tables
 
 MAPS, PARTITIONS, ROWS = 6, 64, 60000
 PORT = 7337
@@ -61,3 +63,43 @@ def test_with_a_replica_on_each_host_no_reader_uses_the_network(run):
 def test_with_one_replica_readers_find_a_part_of_the_partitions_on_their_host(run):
     fraction = local_fraction(run(replicas=1))
     assert 0.25 < fraction < 0.75, fraction
+
+
+# Tables in many small pieces.
+SCALE, PIECE = "0.02", "256KB"
+QUERIES = ["q03", "q18"]
+ADAPTIVE = {
+    "spark.sql.adaptive.enabled": "true",
+    # Otherwise nearly all joins of such small tables need no shuffle.
+    "spark.sql.autoBroadcastJoinThreshold": "-1",
+    "spark.sql.files.maxPartitionBytes": "256k",
+    # A shuffle of such small tables has as many reduce tasks as one of usual size.
+    "spark.sql.adaptive.coalescePartitions.minPartitionSize": "1k",
+}
+
+
+@pytest.fixture
+def query(network, start_job, plain_answer):
+    """Runs queries of TPC-H with the daemons that the plugin starts; checks that the answers are
+    plain Spark's."""
+    driver, cluster, _ = network
+
+    def start(mode: str, near: bool) -> Outcome:
+        conf = {"spark.lodestone.mode": mode, "spark.lodestone.nearReads": str(near).lower()}
+        conf |= ADAPTIVE | BOTH_EXECUTORS
+        arguments = {"tables": str(tables.small(SCALE, PIECE)), "queries": QUERIES}
+        outcome = start_job(Job("shipments", arguments, cluster.master, conf, driver)).wait()
+        assert outcome.answer == plain_answer(Job("shipments", arguments, conf=conf))
+        return outcome
+
+    return start
+
+
+@pytest.mark.lines(*USUAL_LINES)
+@pytest.mark.parametrize("mode", ["merge", "remote"])
+def test_queries_read_nearly_all_from_the_host_where_they_run(mode, query):
+    assert local_fraction(query(mode, near=True)) > 0.9
+
+
+def test_without_near_reads_queries_find_a_part_of_their_data_on_their_host(query):
+    assert 0.2 < local_fraction(query("remote", near=False)) < 0.8

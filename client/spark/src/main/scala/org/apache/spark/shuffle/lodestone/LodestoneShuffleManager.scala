@@ -4,6 +4,7 @@ package org.apache.spark.shuffle.lodestone
 import org.apache.spark.{ShuffleDependency, SparkConf, TaskContext}
 import org.apache.spark.shuffle._
 import org.apache.spark.shuffle.lodestone.executor.fetch.ReadRange
+import org.apache.spark.shuffle.lodestone.plan.{ReadSize, TaskHosts}
 import org.apache.spark.shuffle.sort.SortShuffleManager
 
 /** The value of `spark.shuffle.manager`: Spark's own manager, with Lodestone added. */
@@ -33,6 +34,10 @@ private[spark] final class LodestoneShuffleManager(conf: SparkConf, isDriver: Bo
     val range = ReadRange(startMapIndex, endMapIndex, startPartition, endPartition)
     core.reader(handle, range, context, metrics)
   }
+
+  /** Returns the hosts where the tasks of these reads of a shuffle should run, if they gain. */
+  private[lodestone] def hostsFor(shuffleId: Int, reads: Seq[ReadSize]): Option[TaskHosts] =
+    core.hostsFor(shuffleId, reads)
 
   override def unregisterShuffle(shuffleId: Int): Boolean = {
     core.removed(shuffleId)

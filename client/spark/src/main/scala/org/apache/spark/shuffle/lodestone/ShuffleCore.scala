@@ -39,6 +39,9 @@ private[lodestone] final class ShuffleCore(
 
   // A wrong setting stops the application at its start, and not in its first shuffle.
   if (isDriver && LodestoneConf(conf).mode == Mode.Remote) RemoteDefaults(conf)
+  // Plans of an engine have nodes of its own in place of those that near reads need.
+  private val mayHaveNearReads = inner.engine.isEmpty
+  if (isDriver && mayHaveNearReads) SqlExtensions(conf)
 
   private val coordinator = new OnDemand[DriverCoordinator]
   private val executor = new OnDemand[ExecutorSide]
@@ -76,7 +79,8 @@ private[lodestone] final class ShuffleCore(
         }
       case None =>
         val format = frames.getOrElse(driver.formatOf(dependency, plain))
-        driver.registered(shuffleId, numMaps, numPartitions, format)
+        val isNear = mayHaveNearReads && driver.hasNearReads(dependency)
+        driver.registered(shuffleId, numMaps, numPartitions, format, isNear)
         new LodestoneHandle(plain, numMaps, driver.app, driver.isRemote, format)
     }
   }
@@ -212,6 +216,10 @@ private[lodestone] final class ShuffleCore(
     }
   }
 
+  /** Returns the hosts where the tasks of these reads of a shuffle should run, if they gain. */
+  def hostsFor(shuffleId: Int, reads: Seq[ReadSize]): Option[TaskHosts] =
+    coordinator.known.flatMap(_.hostsFor(shuffleId, reads))
+
   /** Called before the inner manager removes the shuffle. */
   def removed(shuffleId: Int): Unit = {
     executor.ifMade(_.removed(shuffleId))
@@ -255,6 +263,8 @@ private[lodestone] object ShuffleCore {
       if (made.isEmpty) made = Some(make)
       made.get
     })
+
+    def known: Option[T] = made
 
     def ifMade(use: T => Unit): Unit = made.foreach(use)
   }

@@ -75,6 +75,7 @@ private[spark] final class LodestoneConf private (conf: SparkConf) {
   val services: ServiceSource = conf.get(Services)
   val replicas: Int = conf.get(Replicas)
   val encodedRows: Boolean = conf.get(EncodedRows)
+  val nearReads: Boolean = conf.get(NearReads)
   val pushMaxBlockSizeBytes: Long = conf.get(PushMaxBlockSize)
   val pushBatchSizeBytes: Long = conf.get(PushBatchSize)
   val pushMemoryBytes: Long = conf.get(PushMemory)
@@ -156,9 +157,13 @@ private[spark] object LodestoneConf extends Logged {
     .doc(
       "Whether rows of Spark SQL's exchanges are stored by column, in about half of the bytes. " +
         "`false`: all blocks have Spark's format.")
-    .typed("true", "'true' or 'false'") { value =>
-      Some(lower(value)).filter(Set("true", "false")).map(_.toBoolean)
-    }
+    .typed("true", "'true' or 'false'")(flag)
+
+  val NearReads: ConfigEntry[Boolean] = key("nearReads")
+    .doc(
+      "Whether reduce tasks of Spark SQL name the hosts of the services that have their data. " +
+        "`false`: Spark alone decides where they run.")
+    .typed("false", "'true' or 'false'")(flag)
 
   val PushMaxBlockSize: ConfigEntry[Long] = key("push.maxBlockSize")
     .doc("Largest block that is pushed. Larger blocks stay in the map output: reading them is " +
@@ -270,6 +275,9 @@ private[spark] object LodestoneConf extends Logged {
     def quantity(default: String, range: Range): ConfigEntry[Long] =
       typed(default, s"${range.name}, such as $default")(range.parse)
   }
+
+  private def flag(value: String): Option[Boolean] =
+    Some(lower(value)).filter(Set("true", "false")).map(_.toBoolean)
 
   private def lower(value: String): String = value.toLowerCase(Locale.ROOT)
 

@@ -22,12 +22,18 @@ import org.apache.spark.shuffle.lodestone.driver.services._
 import org.apache.spark.shuffle.lodestone.plan.{
   BlockFormat,
   DriverMessage,
+  ReadSize,
   Reason,
-  ShuffleEligibility
+  ShuffleEligibility,
+  ShufflePlan,
+  SqlExtensions,
+  SqlRows,
+  TaskHosts
 }
 import org.apache.spark.shuffle.lodestone.transport.ServiceClient
 import org.apache.spark.shuffle.lodestone.wire.Application
 import org.apache.spark.storage.BlockManagerId
+import org.apache.spark.util.Utils
 
 /**
  * Creates and joins the parts of the driver side. Calls of the shuffle manager and messages of
@@ -76,7 +82,7 @@ private[spark] final class DriverCoordinator private (
       removals,
       readers,
       report,
-      () => nearHosts(),
+      nearHosts,
       loop)
   private val outputs =
     new LostOutputs(shuffles, claims, directory, report, () => tracker, killTask)
@@ -148,15 +154,28 @@ private[spark] final class DriverCoordinator private (
     else BlockFormat.SparkStream
   }
 
+  /** True if the tasks that read the shuffle may get hosts. */
+  def hasNearReads(dependency: ShuffleDependency[_, _, _]): Boolean =
+    settings.nearReads && SqlExtensions.isIn(conf) &&
+      SqlRows.areReadAdaptively(dependency.serializer)
+
   /** Adds a shuffle that may be merged, or that is remote in mode remote. */
   def registered(
       shuffleId: Int,
       numMaps: Int,
       numPartitions: Int,
-      format: BlockFormat = BlockFormat.SparkStream): Unit = loop.post {
+      format: BlockFormat = BlockFormat.SparkStream,
+      hasNearReads: Boolean = false): Unit = loop.post {
     report.registered(shuffleId, numMaps, numPartitions, format)
     shuffles.add(
-      new Shuffle(shuffleId, numMaps, numPartitions, !isRemote, settings.replicas, format))
+      new Shuffle(
+        shuffleId,
+        numMaps,
+        numPartitions,
+        !isRemote,
+        settings.replicas,
+        format,
+        hasNearReads))
     if (!isRemote) counts.registered(shuffleId, numMaps, numPartitions)
   }
 
@@ -174,6 +193,28 @@ private[spark] final class DriverCoordinator private (
   def removed(shuffleId: Int): Unit = loop.post {
     counts.removed(shuffleId)
     shuffles.removed(shuffleId)
+  }
+
+  /**
+   * Returns the hosts where the tasks of these reads of a shuffle should run, if they gain. The
+   * thread of a query waits for it.
+   */
+  def hostsFor(shuffleId: Int, reads: Seq[ReadSize]): Option[TaskHosts] = {
+    val found = Promise[Option[(ShufflePlan, Int)]]()
+    loop.post {
+      found.trySuccess(for {
+        shuffle <- shuffles.find(shuffleId)
+        plan <- shuffle.readPlan
+      } yield (plan, shuffle.numMaps))
+    }
+    try {
+      Await.result(found.future, Duration(HostsTimeoutMs, MILLISECONDS)).flatMap {
+        case (plan, numMaps) => new NearHosts(plan, numMaps, coresByHost()).of(reads)
+      }
+    } catch {
+      // The event loop is busy, or has ended. The tasks run anywhere.
+      case _: TimeoutException => None
+    }
   }
 
   /** Ends the application at the services. Waits for their answers for a limited time. */
@@ -248,10 +289,21 @@ private[spark] final class DriverCoordinator private (
     case ServiceSource.Dns(name, port) => new DnsAddresses(name, port, lookups.names, loop)
   }
 
-  /** Returns the hosts of executors. Embedded services are on such hosts in any case. */
-  private def nearHosts(): Future[Set[String]] = settings.services match {
-    case ServiceSource.Embedded => Future.successful(Set.empty)
+  /**
+   * Returns the hosts of executors. Embedded services are on such hosts in any case, so only near
+   * reads need their names.
+   */
+  private def nearHosts(of: Shuffle): Future[Set[String]] = settings.services match {
+    case ServiceSource.Embedded if !of.hasNearReads => Future.successful(Set.empty)
     case _ => lookups.inTime(executorHosts().map(_.toSet)(loop.context), Set.empty[String])
+  }
+
+  /** Returns the cores of executors, which Spark's listener of executors counts. */
+  private def coresByHost(): Map[String, Int] = {
+    val executors = SparkContext.getActive.toSeq.flatMap(_.statusStore.executorList(true))
+    executors.filterNot(_.id == SparkContext.DRIVER_IDENTIFIER).groupBy { executor =>
+      Utils.parseHostPort(executor.hostPort)._1
+    }.map { case (host, all) => host -> math.max(1, all.map(_.totalCores).sum) }
   }
 
   private def executorHosts(): Future[Seq[String]] =
@@ -270,6 +322,9 @@ private[spark] object DriverCoordinator {
 
   /** A dead service must not delay the end of an application for longer. */
   private val StopTimeoutMs = 2000L
+
+  /** The event loop answers in microseconds. A stage need not wait if the driver is in trouble. */
+  private val HostsTimeoutMs = 500L
 
   /** A report arrives right after its task, so after this time without one, none is on its way. */
   private val QuietMs = 300L

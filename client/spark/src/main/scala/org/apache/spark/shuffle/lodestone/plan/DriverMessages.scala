@@ -283,6 +283,8 @@ private[spark] final case class NoPlan(reason: Reason, forNow: Boolean = false) 
  * @param distrusted
  *   the reason why merged data proved wrong: readers take originals, and ask services only for
  *   numbers of records, to check the originals
+ * @param hasLongStripes
+ *   true if reduce tasks run where their partitions are
  */
 private[spark] final case class ShufflePlan(
     generation: Int,
@@ -290,7 +292,8 @@ private[spark] final case class ShufflePlan(
     replicas: Int,
     versions: Array[Array[ServiceLocation]],
     maxBlockBytes: Long = Int.MaxValue,
-    distrusted: Option[Distrust] = None)
+    distrusted: Option[Distrust] = None,
+    hasLongStripes: Boolean = false)
     extends PlanAnswer {
 
   /** The services of the newest version, to which map tasks push. */
@@ -299,7 +302,7 @@ private[spark] final case class ShufflePlan(
   def newest: Int = versions.length - 1
 
   @transient private lazy val allStripes: Array[Stripes] =
-    versions.map(services => new Stripes(services.length, numPartitions))
+    versions.map(services => new Stripes(services.length, numPartitions, hasLongStripes))
 
   def stripes(version: Int): Stripes = allStripes(version)
 

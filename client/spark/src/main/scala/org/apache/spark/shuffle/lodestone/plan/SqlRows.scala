@@ -10,6 +10,7 @@ import scala.reflect.ClassTag
 import org.apache.spark.serializer.{Serializer, SerializerInstance}
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.execution.UnsafeRowSerializer
+import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.unsafe.Platform
 
 /**
@@ -25,6 +26,10 @@ private[lodestone] object SqlRows {
   def areOf(serializer: Serializer): Boolean =
     // The name comes first: an application without SQL may lack the classes.
     serializer.getClass.getName == SerializerName && Format.isKnown
+
+  /** True if adaptive execution plans the tasks that read the rows of the present query. */
+  def areReadAdaptively(serializer: Serializer): Boolean =
+    areOf(serializer) && SQLConf.get.adaptiveExecutionEnabled
 
   /** The number of fields of each row, which only the serializer knows: it adds it to a row. */
   def numFields(serializer: SerializerInstance): Int = {

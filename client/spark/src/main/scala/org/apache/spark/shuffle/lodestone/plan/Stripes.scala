@@ -6,11 +6,18 @@ package org.apache.spark.shuffle.lodestone.plan
  * partitions. The services take turns stripe by stripe: reduce tasks that start together read
  * neighbouring partitions, and so read from many services. All services have the same number of
  * stripes, and the sizes of stripes differ by one partition at most.
+ *
+ * @param areLong
+ *   true if each service has one stripe. Then nearly all coalesced tasks read from one service. It
+ *   is right if they run on its host: tasks of all hosts start together, so all services are read
  */
-private[lodestone] final class Stripes(val services: Int, numPartitions: Int) {
+private[lodestone] final class Stripes(
+    val services: Int,
+    numPartitions: Int,
+    areLong: Boolean = false) {
   import Stripes._
 
-  private val stripesPerService = stripesOf(services, numPartitions)
+  private val stripesPerService = if (areLong) 1 else stripesOf(services, numPartitions)
   private val stripes = stripesPerService.toLong * services
   def groupOf(partition: Int): Int = (stripeOf(partition) % services).toInt
 

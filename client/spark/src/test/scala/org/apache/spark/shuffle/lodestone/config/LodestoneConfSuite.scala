@@ -28,6 +28,7 @@ class LodestoneConfSuite {
     assertEquals(ServiceSource.Embedded, conf.services)
     assertEquals(1, conf.replicas)
     assertTrue(conf.encodedRows)
+    assertFalse(conf.nearReads)
     assertEquals(1L << 20, conf.pushMaxBlockSizeBytes)
     assertEquals(4L << 20, conf.pushBatchSizeBytes)
     assertEquals(64L << 20, conf.pushMemoryBytes)

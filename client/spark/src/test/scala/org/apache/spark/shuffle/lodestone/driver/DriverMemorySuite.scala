@@ -25,7 +25,7 @@ class DriverMemorySuite {
     shuffle.beginGeneration()
     val locations = (0 until services).map(n => ServiceLocation(s"service-$n.example", 7337, n))
     shuffle.mayKnow(locations)
-    shuffle.assign(locations)
+    shuffle.assign(locations, areNear = false)
     (0 until reported).foreach { mapIndex =>
       record.counts.add(PushCounts(partitions, 10L * partitions, services, Map.empty))
       shuffle.pushes.report(mapIndex)

@@ -63,4 +63,15 @@ class StripesSuite {
     val neighbours = groups(services = 16, partitions = 2000).sliding(8).map(_.distinct.size)
     assertTrue(neighbours.forall(_ <= 2), "a coalesced task reads from many services")
   }
+
+  @Test def `with long stripes each service has one run of neighbours`(): Unit =
+    for ((services, partitions) <- sizes if partitions >= services) {
+      val stripes = new Stripes(services, partitions, areLong = true)
+      val runs = runLengths((0 until partitions).map(stripes.groupOf))
+      assertEquals(services, runs.size)
+      assertTrue(runs.max - runs.min <= 1, s"$services of $partitions: $runs")
+      val byRank = (0 until partitions).map(stripes.partitionAt)
+      assertEquals((0 until partitions).sortBy(p => (stripes.groupOf(p), p)), byRank)
+      assertEquals(0 until partitions, byRank.map(stripes.rankOf))
+    }
 }

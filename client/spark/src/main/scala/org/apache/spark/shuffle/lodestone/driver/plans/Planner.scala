@@ -24,7 +24,7 @@ private[driver] final class Planner(
     removals: Removals,
     readers: Readers,
     report: DriverReport,
-    nearHosts: () => Future[Set[String]],
+    nearHosts: Shuffle => Future[Set[String]],
     loop: EventLoop) extends Logged {
   import Planner._
 
@@ -91,9 +91,12 @@ private[driver] final class Planner(
       leave(shuffle, Reason.ServicesStrained)
     } else {
       report.counted(shuffle.id, Reason.ServiceLeftOut, directory.all.size - found.size)
-      nearHosts().onComplete { near =>
-        val chosen = Placement.choose(demand, usable, near.getOrElse(Set.empty))
-        register(making, demand, attempt, chosen)
+      nearHosts(shuffle).onComplete { near =>
+        val hosts = near.getOrElse(Set.empty[String])
+        val areNear = shuffle.hasNearReads && hosts.size > 1 &&
+          usable.forall(service => hosts(service.address.host))
+        val placed = demand.copy(areNear = areNear)
+        register(making, placed, attempt, Placement.choose(placed, usable, hosts))
       }
     }
   }
@@ -137,7 +140,7 @@ private[driver] final class Planner(
       } else {
         report.counted(id, Reason.ServiceLeftOut, chosen.size - accepted.size)
         if (left.size < demand.replicas) report.counted(id, Reason.ReplicasMissing, 1)
-        shuffle.assign(left)
+        shuffle.assign(left, demand.areNear)
         readers.check(shuffle)
       }
     }

@@ -18,7 +18,8 @@ private[driver] final class Shuffle(
     val numPartitions: Int,
     val keepsOriginals: Boolean,
     val replicas: Int,
-    val format: BlockFormat = BlockFormat.SparkStream) {
+    val format: BlockFormat = BlockFormat.SparkStream,
+    val hasNearReads: Boolean = false) {
   import Shuffle._
 
   /** Spark's number. It is unknown before the first map task asks. */
@@ -26,6 +27,9 @@ private[driver] final class Shuffle(
   private var generation = 0
   private var versions = Vector.empty[Array[ServiceLocation]]
   private var planning: Planning = Open
+
+  /** The same for all versions of a generation. */
+  private var hasLongStripes = false
 
   /** Blocks up to this size are pushed, if executors keep them. */
   private var maxBlockBytes: Long = Int.MaxValue
@@ -59,8 +63,19 @@ private[driver] final class Shuffle(
     if (!isPlanned) None
     else {
       val all = versions.toArray
-      Some(ShufflePlan(generation, numPartitions, replicas, all, maxBlockBytes, distrusted))
+      Some(
+        ShufflePlan(
+          generation,
+          numPartitions,
+          replicas,
+          all,
+          maxBlockBytes,
+          distrusted,
+          hasLongStripes))
     }
+
+  /** The plan by which readers read, as far as it is known. */
+  def readPlan: Option[ShufflePlan] = plan.filterNot(_ => keepsOriginals && isLeft)
 
   /** The answer for a map task. None if a version must be made first. */
   def pushPlan: Option[PlanAnswer] = planning match {
@@ -132,8 +147,14 @@ private[driver] final class Shuffle(
 
   def limitBlocks(bytes: Long): Unit = maxBlockBytes = bytes
 
-  /** Adds a version. All of its services must be usable, or no task would get an answer. */
-  def assign(services: Seq[ServiceLocation]): Unit = {
+  /**
+   * Adds a version. All of its services must be usable, or no task would get an answer.
+   *
+   * @param areNear
+   *   true if reduce tasks run where the services are
+   */
+  def assign(services: Seq[ServiceLocation], areNear: Boolean): Unit = {
+    if (!isPlanned) hasLongStripes = areNear
     versions :+= services.toArray
     decide(Open)
   }

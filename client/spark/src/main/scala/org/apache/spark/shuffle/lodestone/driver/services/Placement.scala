@@ -4,14 +4,15 @@ package org.apache.spark.shuffle.lodestone.driver.services
 import org.apache.spark.shuffle.lodestone.wire.Load
 
 /**
- * The needs of a shuffle: its bytes as far as its first map outputs show them, and the number of
- * services for each partition.
+ * The needs of a shuffle: its bytes as far as its first map outputs show them, the number of
+ * services for each partition, and whether its reduce tasks run where its services are.
  */
 private[driver] final case class Demand(
     shuffleId: Int,
     numPartitions: Int,
     bytes: Long,
-    replicas: Int = 1)
+    replicas: Int = 1,
+    areNear: Boolean = false)
 
 /**
  * Chooses services for a shuffle: as many as it has use for, and first those on hosts with
@@ -38,7 +39,7 @@ private[driver] object Placement {
     val (strained, roomy) = live.partition(strainedBy(demand, live))
     val missing = if (roomy.size < demand.replicas) strained else Nil
     def inOrder(services: Seq[Service]): Seq[Service] =
-      rotated(services, demand.shuffleId).sortBy(service => !near.contains(service.address.host))
+      rotated(services, demand).sortBy(service => !near.contains(service.address.host))
     (inOrder(roomy) ++ inOrder(missing)).take(wanted(demand))
   }
 
@@ -51,11 +52,17 @@ private[driver] object Placement {
       demand.replicas,
       (demand.numPartitions + MinPartitionsPerService - 1) / MinPartitionsPerService)
 
-  /** Neighbouring shuffles begin with different services, so that small shuffles spread as well. */
-  private def rotated(live: Seq[Service], by: Int): Seq[Service] = {
-    val first = if (live.isEmpty) 0 else Math.floorMod(by, live.size)
-    live.drop(first) ++ live.take(first)
-  }
+  /**
+   * Neighbouring shuffles begin with different services, so that small shuffles spread as well.
+   * With near reads a shuffle that needs all services has them in their own order: the two shuffles
+   * of a join have the same partitions at the same services.
+   */
+  private def rotated(live: Seq[Service], demand: Demand): Seq[Service] =
+    if (live.isEmpty || (demand.areNear && live.size <= wanted(demand))) live
+    else {
+      val first = Math.floorMod(demand.shuffleId, live.size)
+      live.drop(first) ++ live.take(first)
+    }
 
   private def strainedBy(demand: Demand, live: Seq[Service]): Service => Boolean = {
     val bytesPerService = demand.bytes / math.max(1, math.min(live.size, wanted(demand)))

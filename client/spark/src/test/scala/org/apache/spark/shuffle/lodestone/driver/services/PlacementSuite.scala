@@ -22,8 +22,11 @@ class PlacementSuite {
       partitions: Int,
       near: Set[String] = Set.empty,
       shuffleId: Int = 0,
-      replicas: Int = 1): Seq[String] =
-    Placement.choose(Demand(shuffleId, partitions, 0, replicas), live, near).map(_.address.host)
+      replicas: Int = 1,
+      areNear: Boolean = false): Seq[String] = {
+    val demand = Demand(shuffleId, partitions, 0, replicas, areNear)
+    Placement.choose(demand, live, near).map(_.address.host)
+  }
 
   @Test def `a shuffle gets a service for every eight partitions and no more than there are`()
       : Unit = {
@@ -33,8 +36,21 @@ class PlacementSuite {
 
   @Test def `neighbouring shuffles begin with different services`(): Unit = {
     val live = Seq("a", "b", "c").map(service(_))
-    val firsts = (0 until 6).map(id => chosen(live, 8, shuffleId = id).head)
-    assertEquals(Seq("a", "b", "c", "a", "b", "c"), firsts)
+    def firsts(partitions: Int, areNear: Boolean) = (0 until 6).map { id =>
+      chosen(live, partitions, shuffleId = id, areNear = areNear).head
+    }
+    assertEquals(Seq("a", "b", "c", "a", "b", "c"), firsts(8, areNear = false))
+    assertEquals(Seq("a", "b", "c", "a", "b", "c"), firsts(200, areNear = false))
+    assertEquals(Seq("a", "b", "c", "a", "b", "c"), firsts(8, areNear = true))
+  }
+
+  @Test def `with near reads the shuffles of a join have the same partitions at the same services`()
+      : Unit = {
+    val live = Seq("a", "b", "c").map(service(_))
+    val orders = (0 until 6).map { id =>
+      chosen(live, 200, near = Set("b"), shuffleId = id, areNear = true)
+    }
+    assertEquals(Seq(Seq("b", "a", "c")), orders.distinct)
   }
 
   @Test def `services beside executors come first`(): Unit = {

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+package org.apache.spark.shuffle.lodestone.driver.plans
+
+import scala.collection.mutable
+
+import org.apache.spark.shuffle.lodestone.plan.{ReadSize, ShufflePlan, TaskHosts}
+
+/**
+ * Chooses the hosts where the tasks that read a shuffle should run: those of the services that have
+ * most of their bytes.
+ *
+ * Spark's scheduler lets cores idle for some seconds (`spark.locality.wait`) while all tasks that
+ * remain name other hosts. So the tasks that name a host read no more bytes than its part of all
+ * cores. The tasks beyond that name hosts with less to do as well.
+ *
+ * @param cores
+ *   the cores of the executors on each host
+ */
+private[driver] final class NearHosts(plan: ShufflePlan, numMaps: Int, cores: Map[String, Int]) {
+  import NearHosts._
+
+  /** None if no task gains. */
+  def of(reads: Seq[ReadSize]): Option[TaskHosts] = {
+    val gains = cores.size > 1 && plan.distrusted.isEmpty &&
+      plan.services.exists(service => cores.contains(service.host))
+    if (gains) {
+      val loads = new Loads(reads.map(weightOf).sum)
+      Some(new TaskHosts(reads.map(read =>
+        loads.placed(weightOf(read), nearest(read))).toIndexedSeq))
+    } else {
+      None
+    }
+  }
+
+  /** A task without bytes counts too. */
+  private def weightOf(read: ReadSize): Long = math.max(1L, read.bytes.sum)
+
+  /** Returns the hosts that have the most of a task's bytes, if that is enough to gain. */
+  private def nearest(read: ReadSize): Seq[String] = {
+    val bytesAt = mutable.LinkedHashMap.empty[String, Long].withDefaultValue(0L)
+    for {
+      (bytes, index) <- read.bytes.zipWithIndex
+      if bytes <= plan.maxBlockBytes * numMaps
+      version <- plan.versions.indices
+      host <- hostsOf(version, read.start + index)
+    } bytesAt(host) += bytes / plan.versions.length
+    val most = if (bytesAt.isEmpty) 0L else bytesAt.values.max
+    if (most == 0 || most < LeastPart * read.bytes.sum) Nil
+    else bytesAt.collect { case (host, bytes) if bytes >= AboutAll * most => host }.toSeq
+  }
+
+  private def hostsOf(version: Int, partition: Int): Seq[String] =
+    plan
+      .servicesOf(version, plan.groupOf(version, partition))
+      .map(_.host)
+      .filter(cores.contains)
+      .distinct
+
+  /** The bytes of the tasks that name each host. Spark starts tasks in their order, as here. */
+  private final class Loads(total: Long) {
+    private val loads = mutable.HashMap.empty[String, Long].withDefaultValue(0L)
+    private val allCores = cores.values.map(_.toLong).sum
+
+    /** The host with the least to do comes first. */
+    private val byLoad =
+      mutable.TreeSet(cores.keys.toSeq.map(host => (0L, host)): _*)
+
+    private def perCore(host: String): Long = loads(host) / cores(host)
+
+    private def add(host: String, weight: Long): Unit = {
+      byLoad -= (perCore(host) -> host)
+      loads(host) += weight
+      byLoad += (perCore(host) -> host)
+    }
+
+    private def hasRoom(host: String, weight: Long): Boolean =
+      loads(host) == 0 || loads(host) + weight <= Tolerance * total * cores(host) / allCores
+
+    def placed(weight: Long, nearest: Seq[String]): Seq[String] = {
+      val near = nearest.sortBy(perCore)
+      near.find(hasRoom(_, weight)) match {
+        case Some(host) =>
+          add(host, weight)
+          near
+        case None =>
+          val others = byLoad.iterator.map(_._2).take(Others).toList
+          others.headOption.foreach(add(_, weight))
+          (near ++ others).distinct
+      }
+    }
+  }
+}
+
+private[driver] object NearHosts {
+
+  /** Spark's own limit for hosts of reduce tasks. A smaller part saves too little. */
+  private val LeastPart = 0.2
+
+  /** Two replicas of a task's bytes are about equal. A host with half as much is not named. */
+  private val AboutAll = 0.9
+
+  /** How much more than its part of the cores a host may get. */
+  private val Tolerance = 1.1
+
+  /** The number of hosts that a task names in addition. */
+  private val Others = 4
+}
