@@ -55,6 +55,7 @@ LITTLE = {"daemons": ("1g",), "throttled_daemons": ("32m",)}
 LODESTONE = {"spark.shuffle.manager": MANAGER}
 MERGE = LODESTONE | {"spark.lodestone.mode": "merge"}
 REMOTE = LODESTONE | {"spark.lodestone.mode": "remote"}
+NEAR = {"spark.lodestone.nearReads": "true"}
 ALL = [
     Side("plain", "plain Spark"),
     # Up to 200 partitions, each map task of plain Spark writes a file for each partition, unless
@@ -71,6 +72,8 @@ ALL = [
     Side("before", "Lodestone of another checkout", LODESTONE, is_before=True),
     Side("merge-before", "Lodestone of another checkout, every shuffle", MERGE, is_before=True),
     Side("remote", "Lodestone, remote", REMOTE),
+    Side("near", "Lodestone, near reads", LODESTONE | NEAR),
+    Side("remote-near", "Lodestone, remote, near reads", REMOTE | NEAR),
     Side("remote-before", "Lodestone of another checkout, remote", REMOTE, is_before=True),
     Side("two", "Lodestone, remote, two services", REMOTE, daemons=("3g", "3g")),
     Side(
