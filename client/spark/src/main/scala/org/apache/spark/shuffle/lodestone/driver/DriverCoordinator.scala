@@ -176,7 +176,7 @@ private[spark] final class DriverCoordinator private (
         settings.replicas,
         format,
         hasNearReads))
-    if (!isRemote) counts.registered(shuffleId, numMaps, numPartitions)
+    if (!isRemote) counts.registered(shuffleId, numMaps, numPartitions, format.numberBytes)
   }
 
   /** Adds a shuffle that uses no service. */
@@ -187,7 +187,9 @@ private[spark] final class DriverCoordinator private (
       reason: Reason,
       format: BlockFormat = BlockFormat.SparkStream): Unit = loop.post {
     report.leftToSpark(shuffleId, numMaps, numPartitions, reason, format)
-    if (isWrittenHere(reason, format)) counts.registered(shuffleId, numMaps, numPartitions)
+    if (isWrittenHere(reason, format)) {
+      counts.registered(shuffleId, numMaps, numPartitions, format.numberBytes)
+    }
   }
 
   def removed(shuffleId: Int): Unit = loop.post {

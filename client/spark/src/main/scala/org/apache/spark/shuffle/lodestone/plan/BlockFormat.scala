@@ -16,7 +16,11 @@ import org.apache.spark.shuffle.sort.{BypassMergeSortShuffleHandle, SerializedSh
  * @param name
  *   the one that services know
  */
-private[spark] sealed abstract class BlockFormat(val name: String) extends Serializable
+private[spark] sealed abstract class BlockFormat(val name: String) extends Serializable {
+
+  /** The least bytes of what a map task reports of a block: its number of records. */
+  def numberBytes: Int = 1
+}
 
 private[spark] object BlockFormat {
 
@@ -27,7 +31,11 @@ private[spark] object BlockFormat {
   case object EncodedRows extends BlockFormat("encoded-rows-1")
 
   /** Whole frames of an engine, which alone writes and decodes them: docs/engines.md. */
-  final case class EngineFrames(engine: String) extends BlockFormat(engine)
+  final case class EngineFrames(engine: String) extends BlockFormat(engine) {
+
+    /** A checksum in place of the number of records. */
+    override def numberBytes: Int = Integer.BYTES
+  }
 
   /** Chooses the format of a shuffle that Lodestone writes and reads. */
   def of(

@@ -19,7 +19,7 @@ private[spark] sealed abstract class OwnHandle[K, V, C](
    */
   def isCounted: Boolean =
     !dependency.mapSideCombine &&
-      CountLimits.isKept(numMaps, dependency.partitioner.numPartitions)
+      CountLimits.isKept(numMaps, dependency.partitioner.numPartitions, format.numberBytes)
 }
 
 /**

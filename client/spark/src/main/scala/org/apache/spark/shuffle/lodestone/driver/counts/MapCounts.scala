@@ -24,8 +24,13 @@ private[driver] final class MapCounts(
   private var bytes = 0L
   private var saidFull = false
 
-  def registered(shuffleId: Int, numMaps: Int, numPartitions: Int): Unit =
-    if (CountLimits.isKept(numMaps, numPartitions)) {
+  /** @param numberBytes the least bytes of a number */
+  def registered(
+      shuffleId: Int,
+      numMaps: Int,
+      numPartitions: Int,
+      numberBytes: Int = 1): Unit =
+    if (CountLimits.isKept(numMaps, numPartitions, numberBytes)) {
       shuffles.put(shuffleId, new Counts(numMaps, numPartitions))
       ()
     }

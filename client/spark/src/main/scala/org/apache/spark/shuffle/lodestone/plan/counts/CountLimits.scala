@@ -13,9 +13,6 @@ private[lodestone] object CountLimits {
   /** The memory for one shuffle, so that it does not drive out all others. */
   val MostBytesOfShuffle: Long = MostBytes / 4
 
-  /** Map tasks of larger shuffles send no numbers: these have no room even at one byte each. */
-  private val MostBlocks = MostBytesOfShuffle
-
   /**
    * The limit for one map task. Its message has a megabyte at most, and an answer with two of its
    * attempts has two.
@@ -31,9 +28,16 @@ private[lodestone] object CountLimits {
   /** Up to this number an executor asks once for the numbers of the whole shuffle. */
   private val MostInWhole = 32L * 1024
 
-  /** True if map tasks of such a shuffle send their numbers, and reduce tasks ask for them. */
-  def isKept(numMaps: Int, numPartitions: Int): Boolean =
-    numPartitions <= MostPartitions && numMaps.toLong * numPartitions <= MostBlocks
+  /**
+   * True if map tasks of such a shuffle send their numbers, and reduce tasks ask for them. Those of
+   * larger shuffles have no room, even if each number is as short as it may be.
+   *
+   * @param numberBytes
+   *   the least bytes of a number
+   */
+  def isKept(numMaps: Int, numPartitions: Int, numberBytes: Int): Boolean =
+    numPartitions <= MostPartitions &&
+      numMaps.toLong * numPartitions <= MostBytesOfShuffle / numberBytes
 
   /** True if an executor asks for the whole shuffle, false if each task asks for its part. */
   def isAskedWhole(numMaps: Int, numPartitions: Int): Boolean =

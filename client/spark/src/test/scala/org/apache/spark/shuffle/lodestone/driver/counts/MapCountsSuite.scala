@@ -166,11 +166,14 @@ final class MapCountsSuite {
   }
 
   @Test def `numbers that cannot fit are not sent`(): Unit = {
-    assertTrue(CountLimits.isKept(1000, 1000))
-    assertTrue(CountLimits.isKept(100, CountLimits.MostPartitions))
-    assertFalse(CountLimits.isKept(100000, 1000))
-    assertFalse(CountLimits.isKept(2, CountLimits.MostPartitions + 1))
-    assertFalse(CountLimits.isKept(Int.MaxValue, CountLimits.MostPartitions))
+    assertTrue(CountLimits.isKept(1000, 1000, 1))
+    assertTrue(CountLimits.isKept(100, CountLimits.MostPartitions, 1))
+    assertFalse(CountLimits.isKept(100000, 1000, 1))
+    assertFalse(CountLimits.isKept(2, CountLimits.MostPartitions + 1, 1))
+    assertFalse(CountLimits.isKept(Int.MaxValue, CountLimits.MostPartitions, 1))
+    // A checksum of a block of frames has four bytes.
+    assertTrue(CountLimits.isKept(4096, 1024, 4))
+    assertFalse(CountLimits.isKept(4097, 1024, 4))
     val counts = new MapCounts
     counts.registered(1, 100000, 1000)
     counts.counted(MapCounted(1, 0, 5, PackedLongs(new Array[Long](1000))))
