@@ -3,6 +3,7 @@ package org.apache.spark.shuffle.lodestone
 
 import org.apache.spark.{ShuffleDependency, TaskContext}
 import org.apache.spark.shuffle._
+import org.apache.spark.shuffle.lodestone.engine.FramePush
 import org.apache.spark.shuffle.lodestone.executor.fetch.ReadRange
 import org.apache.spark.shuffle.lodestone.executor.rows.frames.FrameCodec
 
@@ -48,5 +49,21 @@ private[lodestone] trait Engine {
    */
   def withFrames: Set[Class[_]]
 
+  /**
+   * The handles whose map tasks push their frames while they run. This is for mode remote. In the
+   * other modes a shuffle is left to the engine, unless its handle is also one of [[withFrames]].
+   */
+  def pushed: Set[Class[_]] = Set.empty
+
+  /** Returns the writer of a map task with a handle of [[pushed]], if services take its output. */
+  def pushing[K, V](
+      handle: BaseShuffleHandle[K, V, _],
+      push: FramePush,
+      mapId: Long,
+      context: TaskContext,
+      metrics: ShuffleWriteMetricsReporter): ShuffleWriter[K, V] =
+    throw new UnsupportedOperationException(s"shuffle ${handle.shuffleId} of ${codec.format.name}")
+
+  /** One whose map tasks push needs the format only: it decodes by itself. */
   def codec: FrameCodec
 }

@@ -8,6 +8,7 @@ import org.apache.spark.scheduler.LiveListenerBus
 import org.apache.spark.shuffle._
 import org.apache.spark.shuffle.lodestone.config.{LodestoneConf, Mode}
 import org.apache.spark.shuffle.lodestone.driver.DriverCoordinator
+import org.apache.spark.shuffle.lodestone.engine.EngineReader
 import org.apache.spark.shuffle.lodestone.executor.fetch.{ReadRange, ReduceTask}
 import org.apache.spark.shuffle.lodestone.executor.push._
 import org.apache.spark.shuffle.lodestone.executor.push.records.{
@@ -63,8 +64,10 @@ private[lodestone] final class ShuffleCore(
     val numPartitions = dependency.partitioner.numPartitions
     val engine = inner.engine.filter(_.handles.contains(plain.getClass))
     val frames = engine.map(_.codec.format)
+    def isTaken(by: Engine) = by.withFrames.contains(plain.getClass) ||
+      driver.isRemote && by.pushed.contains(plain.getClass)
     val obstacle =
-      if (engine.exists(!_.withFrames.contains(plain.getClass))) Some(Reason.EngineShuffle)
+      if (engine.exists(!isTaken(_))) Some(Reason.EngineShuffle)
       else driver.obstacle(dependency, frames)
     obstacle match {
       case Some(reason) =>
@@ -91,9 +94,17 @@ private[lodestone] final class ShuffleCore(
       context: TaskContext,
       metrics: ShuffleWriteMetricsReporter): ShuffleWriter[K, V] = handle match {
     case remote: LodestoneHandle[K @unchecked, V @unchecked, _] if remote.isRemote =>
-      executorSide(remote.app).writes
-        .writer[K, V](remote, mapId, context, metrics, engines(remote, mapId, context, metrics))
-        .getOrElse(leftWriter(remote, mapId, context, metrics))
+      val writes = executorSide(remote.app).writes
+      val found = pusherOf(remote) match {
+        case Some(engine) =>
+          writes.frames(remote, mapId, context, metrics).map { push =>
+            engine.pushing[K, V](remote.inner, push, mapId, context, metrics)
+          }
+        case None =>
+          def local = engines(remote, mapId, context, metrics)
+          writes.writer[K, V](remote, mapId, context, metrics, local)
+      }
+      found.getOrElse(leftWriter(remote, mapId, context, metrics))
     case merging: LodestoneHandle[K @unchecked, V @unchecked, _] =>
       val side = executorSide(merging.app)
       keepingWriter(merging, mapId, context, metrics) { (lengths, records, checksums) =>
@@ -110,6 +121,12 @@ private[lodestone] final class ShuffleCore(
       keepingWriter(local, mapId, context, metrics)((_, _, _) => ())
     case plain => innerWriter(handles.checked(plain), mapId, context, metrics)
   }
+
+  /** Returns the engine, if the map tasks of this shuffle push their frames while they run. */
+  private def pusherOf(handle: LodestoneHandle[_, _, _]): Option[Engine] =
+    inner.engine.filter { engine =>
+      engine.codec.format == handle.format && engine.pushed.contains(handle.inner.getClass)
+    }
 
   /** Returns the output of a map task as an engine writes it, if the blocks are its frames. */
   private def engines[K, V](
@@ -219,6 +236,18 @@ private[lodestone] final class ShuffleCore(
   /** Returns the hosts where the tasks of these reads of a shuffle should run, if they gain. */
   def hostsFor(shuffleId: Int, reads: Seq[ReadSize]): Option[TaskHosts] =
     coordinator.known.flatMap(_.hostsFor(shuffleId, reads))
+
+  /** Returns the blocks of a shuffle whose frames its engine has pushed, and decodes by itself. */
+  def blocks(
+      handle: ShuffleHandle,
+      range: ReadRange,
+      context: TaskContext,
+      metrics: ShuffleReadMetricsReporter): Option[EngineReader] = handle match {
+    case remote: LodestoneHandle[_, _, _] if remote.isRemote && pusherOf(remote).isDefined =>
+      val task = ReduceTask(range, context, metrics)
+      Some(executorSide(remote.app).remoteReads.blocks(remote, task))
+    case _ => None
+  }
 
   /** Called before the inner manager removes the shuffle. */
   def removed(shuffleId: Int): Unit = {

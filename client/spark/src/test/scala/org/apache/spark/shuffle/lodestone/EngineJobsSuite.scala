@@ -1,88 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 package org.apache.spark.shuffle.lodestone
 
-import java.io.File
-import java.nio.file.{Files, Path}
+import java.util.concurrent.TimeUnit
 
-import scala.collection.mutable.ArrayBuffer
-
-import com.fasterxml.jackson.databind.{JsonNode, ObjectMapper}
-import org.junit.jupiter.api.{AfterEach, Test}
 import org.junit.jupiter.api.Assertions.{assertEquals, assertTrue}
-import org.junit.jupiter.api.io.TempDir
+import org.junit.jupiter.api.Test
 
-import org.apache.spark.{HashPartitioner, SparkContext, SparkEnv}
-import org.apache.spark.rdd.{RDD, ShuffledRDD}
-import org.apache.spark.serializer.Serializer
+import org.apache.spark.{SparkContext, SparkEnv}
+import org.apache.spark.rdd.RDD
 import org.apache.spark.shuffle.lodestone.executor.rows.frames.{
   FrameEngineShuffleManager,
-  FrameSerializer,
   OwnWaySerializer
 }
 import org.apache.spark.shuffle.lodestone.plan.Reason
 
-/** Whole jobs of an engine whose blocks are frames, with real daemons. */
-final class EngineJobsSuite {
-  @TempDir var directory: Path = _
-
-  private val daemons = ArrayBuffer.empty[DaemonProcess]
-  private val nobody = "127.0.0.1:1"
-
-  @AfterEach def stopDaemons(): Unit = daemons.foreach(_.stop())
-
-  private def start(count: Int = 1): String = {
-    for (_ <- 1 to count) {
-      daemons += DaemonProcess.start(new File(directory.toFile, s"daemon${daemons.size}"))
-    }
-    daemons.map(_.hostPort).mkString(",")
-  }
-
-  private def withSpark[T](mode: String, services: String, settings: (String, String)*)(
-      job: SparkContext => T): T = {
-    val conf = LocalSpark.conf("engine-jobs", master = "local[2, 4]")
-      .set("spark.local.dir", local.getPath)
-      .set("spark.lodestone.request.timeout", "500ms")
-      .set("spark.shuffle.manager", classOf[FrameEngineShuffleManager].getName)
-      .set("spark.lodestone.mode", mode)
-      .set("spark.lodestone.services", services)
-      .setAll(settings)
-    val spark = new SparkContext(conf)
-    try job(spark)
-    finally spark.stop()
-  }
-
-  private def local: File = new File(directory.toFile, "local")
-
-  private def report: JsonNode = new ObjectMapper().readTree(LodestoneReport.json())
-
-  private def reasons: String = report.at("/totals/reasons").toString
-
-  private def shuffle: JsonNode = report.at("/shuffles/0")
-
-  /** Texts of many sizes, the longest of which has some MiB, and of no letter. */
-  private def texts(spark: SparkContext, maps: Int = 6): RDD[(Int, String)] =
-    spark.parallelize(0 until 3000, maps).map { i =>
-      val length = if (i % 7 == 0) 0 else if (i == 1234) 3 << 20 else i % 500
-      (i % 97, s"$i" + "x" * length)
-    }
-
-  private def shuffled(
-      rows: RDD[(Int, String)],
-      serializer: Serializer = new FrameSerializer(SparkEnv.get.conf)): RDD[String] =
-    new ShuffledRDD[Int, String, String](rows, new HashPartitioner(8))
-      .setSerializer(serializer)
-      .asInstanceOf[RDD[(Any, String)]]
-      .map(_._2)
-
-  /** All texts by their sizes and hashes. */
-  private def summary(rows: RDD[String]): Seq[(Int, Int)] =
-    rows.map(text => (text.length, text.hashCode)).collect().sorted.toSeq
-
-  private def expected(spark: SparkContext): Seq[(Int, Int)] = summary(texts(spark).map(_._2))
-
-  private def outputs: Seq[File] =
-    Files.walk(local.toPath).toArray.toSeq.map(_.asInstanceOf[Path].toFile)
-      .filter(file => file.getName.startsWith("shuffle_") && file.getName.endsWith(".data"))
+/** Whole jobs of an engine that writes local files by itself. */
+final class EngineJobsSuite extends EngineJobs(classOf[FrameEngineShuffleManager]) {
 
   @Test def `frames are merged and read in place of originals`(): Unit = {
     withSpark("merge", start(2), "spark.lodestone.push.maxBlockSize" -> "4m") { spark =>
@@ -94,6 +27,18 @@ final class EngineJobsSuite {
     assertEquals(0, shuffle.get("originalsRead").asInt)
     assertEquals(48, shuffle.get("mergedBlocksRead").asInt)
     assertEquals("{}", reasons)
+  }
+
+  @Test def `frames of many small blocks are merged in mode auto as well`(): Unit = {
+    withSpark("auto", start(2), "spark.lodestone.push.timeout" -> "60s") { spark =>
+      // Each of 100 maps has a block for each of 120 partitions.
+      val rows = spark.parallelize(0 until 24000, 100).map(i => (i, s"$i"))
+      assertEquals(summary(rows.map(_._2)), summary(shuffled(rows, partitions = 120)))
+      LodestoneReport.awaitQuiet(20000)
+    }
+    assertEquals("merged", shuffle.get("state").asText, LodestoneReport.json())
+    assertEquals("test-1", shuffle.get("format").asText)
+    assertTrue(shuffle.get("mergedBlocksRead").asInt > 0, LodestoneReport.json())
   }
 
   @Test def `blocks that are not merged are read as originals after their check`(): Unit = {
@@ -128,13 +73,53 @@ final class EngineJobsSuite {
     assertEquals("{}", reasons)
   }
 
-  @Test def `a service that is lost has all maps run again`(): Unit =
+  @Test def `a service that is lost has all maps run again`(): Unit = {
     withSpark("remote", start(2)) { spark =>
       val read = shuffled(texts(spark))
       val before = summary(read)
       daemons.head.kill()
       assertEquals(before, summary(read))
+      LodestoneReport.awaitQuiet(10000)
     }
+    assertEquals(1, shuffle.get("generation").asInt, LodestoneReport.json())
+    assertTrue(!shuffle.get("reasons").isEmpty, LodestoneReport.json())
+  }
+
+  @Test def `a frame that is larger than a request keeps its shuffle and no other`(): Unit = {
+    def withLarge(spark: SparkContext): RDD[(Int, String)] =
+      spark.parallelize(0 until 20, 4).map(i => (i, if (i == 7) "x" * (70 << 20) else s"$i"))
+    withSpark("remote", start(2), ownHost) { spark =>
+      val expected = summary(withLarge(spark).map(_._2))
+      assertEquals(expected, summary(shuffled(withLarge(spark))))
+      assertEquals(this.expected(spark), summary(shuffled(texts(spark))))
+      LodestoneReport.awaitQuiet(10000)
+    }
+    val kept = report.at(s"/totals/reasons/${Reason.PushTooLarge.code}").asInt
+    assertTrue(kept > 0, reasons)
+    assertEquals("remote", report.at("/shuffles/1/state").asText, LodestoneReport.json())
+  }
+
+  @Test def `a task that is killed while it pushes frames ends at once and leaves no file`()
+      : Unit = {
+    withSpark("remote", start(1), "spark.lodestone.request.timeout" -> "60s") { spark =>
+      val ends = endsOf(spark)
+      val rows = textsMeeting(spark) { text =>
+        daemons.head.freeze()
+        text
+      }
+      val waiting = shuffled(rows).countAsync()
+      // The engine has written a file, so what its task waits for is its push.
+      while (!hasMet || outputs.isEmpty) Thread.`yield`()
+      waiting.cancel()
+      assertOneKilled(ends)
+      // The other task may end a moment later.
+      val endNs = System.nanoTime() + TimeUnit.SECONDS.toNanos(20)
+      while (outputs.nonEmpty && System.nanoTime() < endNs) Thread.`yield`()
+      assertEquals(Nil, outputs)
+      daemons.head.thaw()
+      assertEquals(expected(spark), summary(shuffled(texts(spark))))
+    }
+  }
 
   @Test def `outputs of frames that no service takes stay on the executor`(): Unit =
     withSpark("remote", nobody) { spark =>

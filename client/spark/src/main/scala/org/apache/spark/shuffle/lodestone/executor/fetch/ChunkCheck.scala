@@ -30,6 +30,11 @@ private[fetch] final class ChunkCheck(
     case _ => originals.written(id)
   }
 
+  override def bytesOf(id: BlockId): Option[Long] = id match {
+    case chunk: ShuffleBlockChunkId => Some(portions(chunk.reduceId)(chunk.chunkId).sizeBytes)
+    case _ => None
+  }
+
   override def wrong(id: BlockId, read: Long, written: Long): Nothing = id match {
     case ShuffleBlockChunkId(_, _, reduceId, _) =>
       val what =

@@ -30,7 +30,15 @@ private[fetch] object OriginalsReader {
       originals: ReadSources.BlocksByAddress,
       check: OriginalsCheck,
       mayBatch: Boolean,
-      task: ReduceTask): ShuffleReader[K, C] = {
+      task: ReduceTask): ShuffleReader[K, C] =
+    streams(handle, originals, check, mayBatch, task).reader(handle, task)
+
+  def streams(
+      handle: OwnHandle[_, _, _],
+      originals: ReadSources.BlocksByAddress,
+      check: OriginalsCheck,
+      mayBatch: Boolean,
+      task: ReduceTask): BlockStreams = {
     val env = SparkEnv.get
     val (client, tracker) = (env.blockManager.blockStoreClient, env.mapOutputTracker)
     val encryption = BlockEncryption()
@@ -39,16 +47,18 @@ private[fetch] object OriginalsReader {
     def inBatches = mayBatch && !handle.format.isInstanceOf[BlockFormat.EngineFrames] &&
       SortShuffleManager.canUseBatchFetch(range.startPartition, range.endPartition, task.context) &&
       ShuffleEligibility.areOneStream(env.conf, handle.dependency)
-    new RecordReader(handle, task, check)(
-      RecordReader.fetch(
-        client,
-        tracker,
-        originals,
-        handle.format,
-        inBatches,
-        hasOriginals = true,
-        (_, block) => encryption.reading(block),
-        task))
+    BlockStreams(
+      check,
+      () =>
+        RecordReader.fetch(
+          client,
+          tracker,
+          originals,
+          handle.format,
+          inBatches,
+          hasOriginals = true,
+          (_, block) => encryption.reading(block),
+          task))
   }
 }
 

@@ -18,6 +18,9 @@ private[fetch] trait RecordsCheck {
   /** The number for a stream that was read to its end, or [[BlockRecords.NotCounted]]. */
   def written(id: BlockId): Long
 
+  /** The bytes of a stream, if they are known before it is read. */
+  def bytesOf(id: BlockId): Option[Long] = None
+
   /** For a stream that had another number. */
   def wrong(id: BlockId, read: Long, written: Long): Nothing
 

@@ -9,6 +9,15 @@ import org.apache.spark.shuffle.lodestone.executor.rows.BlockEncryption
 import org.apache.spark.shuffle.lodestone.plan.OwnHandle
 import org.apache.spark.storage._
 
+/** Streams of blocks, and what checks them. `begin` begins to fetch. */
+private[fetch] final case class BlockStreams(
+    check: RecordsCheck,
+    begin: () => Iterator[(BlockId, InputStream)]) {
+
+  def reader[K, C](handle: OwnHandle[K, _, C], task: ReduceTask): ShuffleReader[K, C] =
+    new RecordReader(handle, task, check)(begin())
+}
+
 /** Reads chunks of services, and originals. (Spark's reader has only the executor's client.) */
 private[fetch] object ServiceShuffleReader {
 
@@ -17,22 +26,32 @@ private[fetch] object ServiceShuffleReader {
       sources: ReadSources,
       fetcher: ChunkFetcher,
       check: ChunkCheck,
-      task: ReduceTask): ShuffleReader[K, C] = {
+      task: ReduceTask): ShuffleReader[K, C] =
+    streams(handle, sources, fetcher, check, task).reader(handle, task)
+
+  def streams(
+      handle: OwnHandle[_, _, _],
+      sources: ReadSources,
+      fetcher: ChunkFetcher,
+      check: ChunkCheck,
+      task: ReduceTask): BlockStreams = {
     val env = SparkEnv.get
     val hasOriginals = sources.originals.nonEmpty || sources.replaced.nonEmpty
-    new RecordReader(handle, task, check)({
-      val blocks = addresses(handle, sources)
-      val tracker = new OriginalsTracker(env.conf, env.mapOutputTracker, fetcher.inPlaceOf)
-      RecordReader.fetch(
-        fetcher,
-        tracker,
-        blocks,
-        handle.format,
-        inBatches = false,
-        hasOriginals,
-        decryption(sources),
-        task)
-    })
+    BlockStreams(
+      check,
+      () => {
+        val blocks = addresses(handle, sources)
+        val tracker = new OriginalsTracker(env.conf, env.mapOutputTracker, fetcher.inPlaceOf)
+        RecordReader.fetch(
+          fetcher,
+          tracker,
+          blocks,
+          handle.format,
+          inBatches = false,
+          hasOriginals,
+          decryption(sources),
+          task)
+      })
   }
 
   private def decryption(sources: ReadSources): (BlockId, InputStream) => InputStream = {

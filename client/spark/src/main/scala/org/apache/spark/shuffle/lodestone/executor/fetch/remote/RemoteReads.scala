@@ -5,6 +5,7 @@ import org.apache.spark.SparkEnv
 import org.apache.spark.internal.config
 import org.apache.spark.shuffle.ShuffleReader
 import org.apache.spark.shuffle.lodestone.config.Logged
+import org.apache.spark.shuffle.lodestone.engine.EngineReader
 import org.apache.spark.shuffle.lodestone.executor.fetch._
 import org.apache.spark.shuffle.lodestone.executor.link.{DriverLink, DriverQuestion, PlanCache}
 import org.apache.spark.shuffle.lodestone.plan.{
@@ -29,18 +30,38 @@ private[lodestone] final class RemoteReads(
   def reader[K, C](
       handle: LodestoneHandle[K, _, C],
       task: ReduceTask): Option[ShuffleReader[K, C]] = {
+    val (outputs, local) = blocksOf(handle, task)
+    if (outputs.isEmpty && handle.format == BlockFormat.SparkStream) None
+    else Some(streams(handle, task, outputs, local).reader(handle, task))
+  }
+
+  /** Returns what the task reads of a shuffle whose frames its engine has pushed, and decodes. */
+  def blocks(handle: LodestoneHandle[_, _, _], task: ReduceTask): EngineReader = {
+    val (outputs, local) = blocksOf(handle, task)
+    new EngineBlocks(streams(handle, task, outputs, local), task)
+  }
+
+  private def blocksOf(handle: LodestoneHandle[_, _, _], task: ReduceTask): (
+      Seq[(RemoteOutput, ReadSources.BlockList)],
+      ReadSources.BlocksByAddress) = {
     val blocks = task.range.blocksOf(handle.shuffleId)
     val (remote, local) = blocks.partition { case (address, _) => RemoteOutput.isRemote(address) }
-    val outputs = remote.map { case (address, list) => RemoteOutput.of(address) -> list }
+    (remote.map { case (address, list) => RemoteOutput.of(address) -> list }, local)
+  }
+
+  private def streams(
+      handle: LodestoneHandle[_, _, _],
+      task: ReduceTask,
+      outputs: Seq[(RemoteOutput, ReadSources.BlockList)],
+      local: ReadSources.BlocksByAddress): BlockStreams = {
     val check = new OriginalsCheck(BlockRecords.Unknown, local, None)
-    if (outputs.nonEmpty) Some(new ReduceRead(handle, task, outputs, local, check).reader())
-    else if (handle.format == BlockFormat.SparkStream) None
-    else Some(OriginalsReader(handle, local, check, mayBatch = true, task))
+    if (outputs.nonEmpty) new ReduceRead(handle, task, outputs, local, check).streams()
+    else OriginalsReader.streams(handle, local, check, mayBatch = true, task)
   }
 
   /** The read of one task. */
-  private final class ReduceRead[K, C](
-      handle: LodestoneHandle[K, _, C],
+  private final class ReduceRead(
+      handle: LodestoneHandle[_, _, _],
       task: ReduceTask,
       outputs: Seq[(RemoteOutput, ReadSources.BlockList)],
       local: ReadSources.BlocksByAddress,
@@ -64,7 +85,7 @@ private[lodestone] final class RemoteReads(
     private val mayWait =
       SparkEnv.get.conf.get(config.REDUCER_MAX_BLOCKS_IN_FLIGHT_PER_ADDRESS) == Int.MaxValue
 
-    def reader(): ShuffleReader[K, C] = {
+    def streams(): BlockStreams = {
       val (plan, merged) = task.waiting {
         val plan = planOf()
         val reader = new LayoutReader(client, generation, handle.format, task.range.maps)
@@ -82,7 +103,7 @@ private[lodestone] final class RemoteReads(
       val fetcher = new ChunkFetcher(client, generation, merged, loss, Some(rescue), tally)
       val check = new ChunkCheck(merged, originals, loss)
       val sources = ReadSources(merged, local)
-      ServiceShuffleReader(handle, sources, fetcher, check, task)
+      ServiceShuffleReader.streams(handle, sources, fetcher, check, task)
     }
 
     /** Outputs of an earlier generation are lost: Spark is replacing their statuses. */

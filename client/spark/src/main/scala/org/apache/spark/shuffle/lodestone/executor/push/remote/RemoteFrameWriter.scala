@@ -17,6 +17,7 @@ import org.apache.spark.shuffle.lodestone.executor.push.records.{
 }
 import org.apache.spark.shuffle.lodestone.executor.rows.frames.WholeFrames
 import org.apache.spark.shuffle.lodestone.plan._
+import org.apache.spark.shuffle.lodestone.wire.PushBatch
 
 /**
  * Writes the output of a map task of an engine to services. The engine writes a local file first:
@@ -54,7 +55,8 @@ private[remote] final class RemoteFrameWriter[K, V](
       val output = push.commit()
       metrics.incWriteTime(System.nanoTime() - beganNs)
       isOver = true
-      reportOn(output)
+      // The engine's writer has counted records and bytes.
+      report(push.pushed(output, segments.segments, lengths.sum))
       val attempt = push.attempt
       val location = output.location(attempt.shuffleId)
       status =
@@ -101,12 +103,14 @@ private[remote] final class RemoteFrameWriter[K, V](
     val frames = new WholeFrames(block, decoder)
     var frame = frames.nextFrame()
     while (frame > 0) {
-      segments.addFrames(rank) { out =>
+      if (frame > PushBatch.MaxBodyBytes) push.refuseTooLarge(segments.partitionAt(rank), frame)
+      segments.addFrames(rank, frame) { out =>
         do {
           copy(frames, frame, out)
           frame = frames.nextFrame()
-        } while (frame > 0 && !segments.isSegmentFull)
-        frame == 0
+        } while (frame > 0 && !segments.isSegmentFull && frame <= segments.segmentBytes)
+        // The frames of a block are expected as one, which is in its last segment.
+        if (frame == 0) 1 else 0
       }
     }
   }
@@ -119,14 +123,5 @@ private[remote] final class RemoteFrameWriter[K, V](
       out.write(copied, 0, some)
       left -= some
     }
-  }
-
-  /** The engine's writer has counted records and bytes. */
-  private def reportOn(output: RemoteOutput): Unit = {
-    val attempt = push.attempt
-    val id = ShuffleGeneration(attempt.shuffleId, output.generation)
-    val counts =
-      PushCounts(segments.segments.toLong, lengths.sum, push.requestCount, Map.empty)
-    report(MapPushed(id, attempt.mapIndex, attempt.mapId, counts))
   }
 }

@@ -91,11 +91,7 @@ private[remote] final class RemoteMapWriter[K, V](
     metrics.incBytesWritten(bytes)
     metrics.incRecordsWritten(records)
     context.taskMetrics().incPeakExecutionMemory(collector.peakBytes)
-    val attempt = push.attempt
-    val id = ShuffleGeneration(attempt.shuffleId, output.generation)
-    val counts =
-      PushCounts(segments.segments.toLong, bytes, push.requestCount, Map.empty)
-    report(MapPushed(id, attempt.mapIndex, attempt.mapId, counts))
-    collector.encoded.foreach(bytes => report(MapEncoded(attempt.shuffleId, bytes)))
+    report(push.pushed(output, segments.segments, bytes))
+    collector.encoded.foreach(bytes => report(MapEncoded(push.attempt.shuffleId, bytes)))
   }
 }

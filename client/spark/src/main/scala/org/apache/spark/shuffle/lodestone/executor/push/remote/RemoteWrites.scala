@@ -4,6 +4,7 @@ package org.apache.spark.shuffle.lodestone.executor.push.remote
 import org.apache.spark.TaskContext
 import org.apache.spark.shuffle.{ShuffleWriteMetricsReporter, ShuffleWriter}
 import org.apache.spark.shuffle.lodestone.config.{LodestoneConf, Logged}
+import org.apache.spark.shuffle.lodestone.engine.FramePush
 import org.apache.spark.shuffle.lodestone.executor.link.{DriverLink, DriverQuestion, PlanCache}
 import org.apache.spark.shuffle.lodestone.executor.link.StageAttempt
 import org.apache.spark.shuffle.lodestone.executor.push.{MapAttempt, SegmentBuffers}
@@ -18,8 +19,16 @@ private[lodestone] final class RemoteWrites(
     plans: PlanCache,
     buffers: SegmentBuffers,
     retryPolicy: RetryPolicy) extends Logged {
+  import RemoteWrites._
+
   private val means =
     PushMeans(client, plans, retryPolicy, RetryPolicy.whenReplicated(conf, client))
+
+  /** Frames wait on the heap, whatever `push.memory` allows beside it. */
+  private val frameMeans = {
+    val waitingBytes = math.min(conf.pushMemoryBytes, Runtime.getRuntime.maxMemory / HeapParts)
+    new FrameMeans(buffers, waitingBytes, conf.pushMemoryBytes)
+  }
 
   /**
    * Returns None if the map task keeps its output.
@@ -32,13 +41,9 @@ private[lodestone] final class RemoteWrites(
       mapId: Long,
       context: TaskContext,
       metrics: ShuffleWriteMetricsReporter,
-      engines: => Option[EngineOutput[K, V]] = None): Option[ShuffleWriter[K, V]] = {
-    val shuffleMergeId = handle.dependency.shuffleMergeId
-    val attempt = MapAttempt(handle.shuffleId, shuffleMergeId, context.partitionId(), mapId)
-    val stageAttempt = StageAttempt(context.stageId(), context.stageAttemptNumber())
-    val alive = () => context.killTaskIfInterrupted()
-    planFor(attempt, stageAttempt, alive).map { plan =>
-      val push = new RequiredPush(attempt, plan, means, alive)
+      engines: => Option[EngineOutput[K, V]] = None): Option[ShuffleWriter[K, V]] =
+    attempt(handle, mapId, context) { makePush =>
+      val push = makePush(() => context.killTaskIfInterrupted())
       engines match {
         case Some(local) =>
           new RemoteFrameWriter[K, V](
@@ -60,6 +65,26 @@ private[lodestone] final class RemoteWrites(
             driver.report)
       }
     }
+
+  /** Returns None if the map task keeps its output, which the engine writes then. */
+  def frames(
+      handle: LodestoneHandle[_, _, _],
+      mapId: Long,
+      context: TaskContext,
+      metrics: ShuffleWriteMetricsReporter): Option[FramePush] =
+    attempt(handle, mapId, context) { makePush =>
+      new RemoteFramePush(handle.dependency, frameMeans, context, metrics, driver.report)(makePush)
+    }
+
+  /** @param make gets what makes a push, of what throws when its task has ended */
+  private def attempt[T](handle: LodestoneHandle[_, _, _], mapId: Long, context: TaskContext)(
+      make: ((() => Unit) => RequiredPush) => T): Option[T] = {
+    val shuffleMergeId = handle.dependency.shuffleMergeId
+    val attempt = MapAttempt(handle.shuffleId, shuffleMergeId, context.partitionId(), mapId)
+    val stageAttempt = StageAttempt(context.stageId(), context.stageAttemptNumber())
+    planFor(attempt, stageAttempt, () => context.killTaskIfInterrupted()).map { plan =>
+      make(alive => new RequiredPush(attempt, plan, means, alive))
+    }
   }
 
   private def planFor(
@@ -76,4 +101,10 @@ private[lodestone] final class RemoteWrites(
         None
     }
   }
+}
+
+private object RemoteWrites {
+
+  /** One part of the heap, at most, has frames that wait for others. */
+  private val HeapParts = 8
 }

@@ -35,6 +35,7 @@ private[remote] final class RequiredPush(
     extends AttemptPush(attempt, first, means.client) with Logged {
   import RequiredPush._
 
+  private val aborted = new TaskKilledException("the map attempt was aborted")
   private var failure: Option[Throwable] = None
   private var isAborted = false
 
@@ -48,6 +49,16 @@ private[remote] final class RequiredPush(
   def throwIfOver(): Unit = {
     throwIfFailed()
     alive()
+  }
+
+  /** Why the attempt cannot commit, unless [[abort]] is the reason. */
+  def failed: Option[Throwable] = synchronized(failure).filter(_ ne aborted)
+
+  /** For the driver's report. */
+  def pushed(output: RemoteOutput, segments: Int, bytes: Long): MapPushed = {
+    val id = ShuffleGeneration(attempt.shuffleId, output.generation)
+    val counts = PushCounts(segments.toLong, bytes, requestCount, Map.empty)
+    MapPushed(id, attempt.mapIndex, attempt.mapId, counts)
   }
 
   /** Waits until each segment is where it belongs, and shows all of them to readers. */
@@ -69,11 +80,21 @@ private[remote] final class RequiredPush(
     }
   }
 
+  /** Ends the attempt for a frame that no request may carry, before its bytes are copied. */
+  def refuseTooLarge(reduceId: Int, bytes: Long): Nothing = {
+    val by = synchronized(plan)
+    val service = by.servicesOf(by.newest, by.groupOf(by.newest, reduceId)).head
+    log.warn(s"A frame of $bytes bytes of $attempt is larger than a request may be")
+    awaitTask(nextPlan(troubleAt(service, by, Reason.PushTooLarge)))
+    fail(keptNext(Reason.PushTooLarge))
+    throw synchronized(failure.get)
+  }
+
   /** Makes services drop the attempt. Callers may call it in any state, and repeatedly. */
   def abort(): Unit = synchronized {
     if (!isAborted) {
       isAborted = true
-      if (failure.isEmpty) failure = Some(new TaskKilledException("the map attempt was aborted"))
+      if (failure.isEmpty) failure = Some(aborted)
       abortAt(ledgers.services)
     }
   }
@@ -126,7 +147,7 @@ private[remote] final class RequiredPush(
       service: ServiceLocation,
       reason: Reason): Unit =
     nextPlan(troubleAt(service, batch.sentBy, reason)).onComplete(batch.guarded { _ =>
-      end(batch, s"the next attempt keeps its output: ${reason.sentence}")
+      end(batch, keptNext(reason))
     })(SameThread)
 
   /** One replica is complete. The next batches have two again, if there are services. */
@@ -158,6 +179,9 @@ private[remote] final class RequiredPush(
       case Failure(cause) =>
         end(batch, s"the driver did not name another service: ${cause.getMessage}")
     })(SameThread)
+
+  private def keptNext(reason: Reason): String =
+    s"the next attempt keeps its output: ${reason.sentence}"
 
   private def sendRest(batch: AttemptPush#Batch, taken: Int): Unit =
     if (isGoingOn) batch.sendRest(taken) else batch.settle()

@@ -80,24 +80,32 @@ private[remote] final class SegmentWriter(
 
   /** A record of this rank comes in a later segment. Not to be called inside a round. */
   def expect(rank: Int): Unit = {
-    if (!unsent.isMade(rank)) Seq(unsent, written, numbers).foreach(_.make(rank))
+    make(rank)
     unsent.add(rank, 1)
   }
 
+  /** For callers on other threads than the task's, which may not ask Spark for memory. */
+  def makeAll(): Unit = (0 until numPartitions).foreach(make)
+
+  private def make(rank: Int): Unit =
+    if (!unsent.isMade(rank)) Seq(unsent, written, numbers).foreach(_.make(rank))
+
   /** A segment of this rank; `records` writes it, and says how many there are in it. */
-  def add(rank: Int)(records: OutputStream => Int): Unit = put(rank, records)(identity)
+  def add(rank: Int)(records: OutputStream => Int): Unit = put(rank, 0, records)(identity)
 
   /**
-   * A segment of whole frames of an engine, with an unknown number of rows. The frames of a block
-   * count as one record, which is in its last segment: `isLast` writes the segment, and says
-   * whether it is the last one.
+   * A segment of whole frames of an engine, with an unknown number of rows. `frames` writes them,
+   * and says how many of what is expected are in it.
+   *
+   * @param bytes
+   *   those of its first frame: a large one has a request of its own, so that it finds room in it
    */
-  def addFrames(rank: Int)(isLast: OutputStream => Boolean): Unit =
-    put(rank, out => if (isLast(out)) 1 else 0)(_ => RecordCounts.Unknown)
+  def addFrames(rank: Int, bytes: Int)(frames: OutputStream => Int): Unit =
+    put(rank, bytes, frames)(_ => RecordCounts.Unknown)
 
-  private def put(rank: Int, records: OutputStream => Int)(shown: Int => Int): Unit = {
+  private def put(rank: Int, bytes: Int, records: OutputStream => Int)(shown: Int => Int): Unit = {
     if (isLastRound) endBlocksBefore(rank)
-    beginFor(rank)
+    beginFor(rank, bytes)
     val count = recordsOf(records)
     unsent.add(rank, -count.toLong)
     written.add(rank, endSegment(rank, shown(count)).length.toLong)
@@ -151,7 +159,7 @@ private[remote] final class SegmentWriter(
       if (output != null && newest == last) {
         output.markLast()
       } else if (numbers(last) > 0) {
-        beginFor(last)
+        beginFor(last, 0)
         endSegment(last, records = 0)
         output.markLast()
       }
@@ -187,14 +195,17 @@ private[remote] final class SegmentWriter(
     push.push(buffer)
   }
 
-  private def beginFor(rank: Int): Unit = {
+  private def beginFor(rank: Int, bytes: Int): Unit = {
     val next = push.groupOf(partitionAt(rank))
-    if (output != null && (next != group || isBufferFull)) send()
+    if (output != null && (next != group || isBufferFull || !fits(bytes))) send()
     if (output == null) {
       output = buffers.reserve(() => push.throwIfOver())
       group = next
     }
   }
+
+  private def fits(bytes: Int): Boolean =
+    output.sizeBytes == 0 || output.sizeBytes.toLong + bytes <= buffers.sizeBytes
 
   private def isBufferFull: Boolean =
     output.sizeBytes > buffers.sizeBytes - segmentBytes || output.count >= PushBatch.MaxSegments

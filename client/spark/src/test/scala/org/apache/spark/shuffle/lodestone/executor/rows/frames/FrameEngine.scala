@@ -39,8 +39,15 @@ private[lodestone] final class OwnWayHandle[K, V, C](id: Int, of: ShuffleDepende
  * writes a local file by itself, and trusts the bytes that it reads.
  */
 private[lodestone] final class FrameEngineShuffleManager(conf: SparkConf, isDriver: Boolean)
+    extends FrameShuffles(conf, isDriver, FrameEngine)
+
+/** The shuffle manager of an engine. */
+private[lodestone] abstract class FrameShuffles(
+    conf: SparkConf,
+    isDriver: Boolean,
+    frameEngine: Engine)
     extends SortShuffleManager(conf) {
-  private val core = new ShuffleCore(conf, isDriver, Inner)
+  protected val core = new ShuffleCore(conf, isDriver, Inner)
 
   override def registerShuffle[K, V, C](
       shuffleId: Int,
@@ -83,7 +90,7 @@ private[lodestone] final class FrameEngineShuffleManager(conf: SparkConf, isDriv
         case _: FrameSerializer => new FrameHandle(shuffleId, dependency)
         case _: OwnWaySerializer => new OwnWayHandle(shuffleId, dependency)
         case _ =>
-          FrameEngineShuffleManager.super
+          FrameShuffles.super
             .registerShuffle(shuffleId, dependency)
             .asInstanceOf[BaseShuffleHandle[K, V, C]]
       }
@@ -95,7 +102,7 @@ private[lodestone] final class FrameEngineShuffleManager(conf: SparkConf, isDriv
         metrics: ShuffleWriteMetricsReporter): ShuffleWriter[K, V] = handle match {
       case own: FrameHandle[K @unchecked, V @unchecked, _] =>
         new FrameWriter[K, V](own.dependency, mapId, resolver, metrics)
-      case other => FrameEngineShuffleManager.super.getWriter(other, mapId, context, metrics)
+      case other => FrameShuffles.super.getWriter(other, mapId, context, metrics)
     }
 
     override def reader[K, C](
@@ -103,7 +110,7 @@ private[lodestone] final class FrameEngineShuffleManager(conf: SparkConf, isDriv
         range: ReadRange,
         context: TaskContext,
         metrics: ShuffleReadMetricsReporter): ShuffleReader[K, C] =
-      FrameEngineShuffleManager.super.getReader(
+      FrameShuffles.super.getReader(
         handle,
         range.startMapIndex,
         range.endMapIndex,
@@ -114,7 +121,7 @@ private[lodestone] final class FrameEngineShuffleManager(conf: SparkConf, isDriv
 
     override def resolver: IndexShuffleBlockResolver = shuffleBlockResolver
 
-    override def engine: Option[Engine] = Some(FrameEngine)
+    override def engine: Option[Engine] = Some(frameEngine)
   }
 }
 

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+package org.apache.spark.shuffle.lodestone.engine;
+
+import java.util.Iterator;
+
+/**
+ * The blocks that a reduce task reads: some partitions of some maps. Each frame that Spark's
+ * accepted map attempts have pushed is in exactly one of the streams. A block that is missing or
+ * damaged is an exception, never an end.
+ *
+ * <p><b>Threads.</b> One thread at a time, which need not be the task's. A call throws when the
+ * task was killed.
+ *
+ * <p><b>Failures.</b> What the methods and the streams throw ends the task as Spark expects it,
+ * also if the engine wraps it: if map outputs are lost, Spark runs their maps again. The engine
+ * ends its work, and reads no further.
+ */
+public interface EngineReader extends Iterator<EngineBlock> {
+
+  /**
+   * Begins the next stream. The one before must have been read to its end, or closed: an engine
+   * that has missed its end would lose rows.
+   */
+  @Override
+  EngineBlock next();
+
+  /** Adds rows that the engine has decoded to the metrics of the task. */
+  void addRows(long rows);
+}

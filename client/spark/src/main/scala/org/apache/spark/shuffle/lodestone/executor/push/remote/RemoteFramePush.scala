@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0
+package org.apache.spark.shuffle.lodestone.executor.push.remote
+
+import java.io.OutputStream
+import java.nio.ByteBuffer
+import java.util.concurrent.ConcurrentHashMap
+
+import org.apache.spark.{ShuffleDependency, TaskContext, TaskKilledException}
+import org.apache.spark.scheduler.MapStatus
+import org.apache.spark.shuffle.ShuffleWriteMetricsReporter
+import org.apache.spark.shuffle.lodestone.engine.{FramePush, FrameReservation}
+import org.apache.spark.shuffle.lodestone.executor.push.SegmentBuffers
+import org.apache.spark.shuffle.lodestone.executor.push.records.{
+  MapStatuses,
+  OutputCheck,
+  RowChecksums
+}
+import org.apache.spark.shuffle.lodestone.plan.DriverMessage
+
+/** The parts of an executor that the pushes of engines share. */
+private[remote] final class FrameMeans(
+    val buffers: SegmentBuffers,
+    waitingBytes: Long,
+    reservedBytes: Long) {
+  val waiting = new WaitingMemory(waitingBytes)
+  val reservations = new FrameReservations(reservedBytes)
+}
+
+/**
+ * Pushes the frames of a map attempt as its engine gives them. Small frames wait; they
+ * are sent in a round, in the order of their ranks, when there are enough of them, or no room for
+ * the next one. A large frame is a request of its own.
+ *
+ * One lock guards all of it: who waits for a service, or for memory of requests, keeps the others
+ * of the attempt waiting. The holder looks whether the attempt has ended, and gives up then.
+ *
+ * @param makePush
+ *   gets what throws when the attempt has ended
+ */
+private[remote] final class RemoteFramePush(
+    dependency: ShuffleDependency[_, _, _],
+    means: FrameMeans,
+    context: TaskContext,
+    metrics: ShuffleWriteMetricsReporter,
+    report: DriverMessage => Unit)(
+    makePush: (() => Unit) => RequiredPush)
+    extends FramePush {
+  private val numPartitions = dependency.partitioner.numPartitions
+  private val required = makePush(() => throwIfEnded())
+  private val segments =
+    new SegmentWriter(required, means.buffers, numPartitions, context.taskMemoryManager())
+  private val waiting =
+    new WaitingFrames(means.waiting, RecordCollector.enoughBytes(numPartitions))
+  private val lock = new Object
+
+  /** Bytes that were taken, by partition. */
+  private val lengths = new Array[Long](numPartitions)
+  private val reserved = ConcurrentHashMap.newKeySet[FrameReservation]()
+
+  /** Not while a call works, and not after one has failed: some of its frame may be sent. */
+  private var isSound = true
+  @volatile private var isCommitted = false
+  @volatile private var isAborted = false
+
+  context.addTaskCompletionListener[Unit](_ => if (!isCommitted) abort())
+  // Here is the task's own thread, which alone may ask Spark for memory.
+  segments.makeAll()
+
+  override def push(partition: Int, bytes: Array[Byte], offset: Int, length: Int): Unit =
+    working(accept(partition, ByteBuffer.wrap(bytes, offset, length)))
+
+  override def push(partition: Int, frame: ByteBuffer): Unit =
+    working(accept(partition, frame.duplicate()))
+
+  override def reserve(maxLength: Int): FrameReservation = {
+    if (maxLength < 0) throw new IllegalArgumentException(s"a frame of $maxLength bytes")
+    throwIfOver()
+    if (maxLength > FramePush.MAX_FRAME_BYTES) working(refuseTooLarge(0, maxLength))
+    val taken = means.reservations.take(maxLength.toLong)(() => throwIfOver())
+    val reservation: FrameReservation = new FrameReservation {
+      override def close(): Unit = {
+        reserved.remove(this)
+        taken.close()
+      }
+    }
+    reserved.add(reservation)
+    // The attempt may have ended since: nobody else would close it.
+    if (isCommitted || isAborted) reservation.close()
+    reservation
+  }
+
+  override def partitionLengths(): Array[Long] = lock.synchronized(lengths.clone())
+
+  override def commit(): MapStatus = working {
+    segments.beginLastRound()
+    sendWaiting()
+    segments.end()
+    for (partition <- 0 until numPartitions) {
+      OutputCheck.bytes(partition, segments.sentOf(partition), lengths(partition))
+    }
+    val beganNs = System.nanoTime()
+    val output = required.commit()
+    metrics.incWriteTime(System.nanoTime() - beganNs + segments.waitedNanos)
+    metrics.incBytesWritten(lengths.sum)
+    report(required.pushed(output, segments.segments, lengths.sum))
+    val attempt = required.attempt
+    val status = MapStatuses(
+      output.location(attempt.shuffleId),
+      lengths,
+      attempt.mapId,
+      RowChecksums(dependency))
+    isCommitted = true
+    close()
+    status
+  }
+
+  override def abort(): Unit = {
+    isAborted = true
+    // A call that waits sees it, and gives the lock back.
+    lock.synchronized {
+      close()
+      required.abort()
+    }
+  }
+
+  override def causeOf(thrown: Throwable): Throwable =
+    required.failed
+      .orElse(context.getKillReason().map(new TaskKilledException(_)))
+      .getOrElse(thrown)
+
+  /** A frame that a call has failed to take is missing, whatever the engine makes of it. */
+  private def working[T](act: => T): T = lock.synchronized {
+    throwIfOver()
+    if (!isSound) {
+      throw new IllegalStateException(s"an earlier call for ${required.attempt} has failed")
+    }
+    isSound = false
+    val done = act
+    isSound = true
+    done
+  }
+
+  private def accept(partition: Int, frame: ByteBuffer): Unit = {
+    if (partition < 0 || partition >= numPartitions) {
+      throw new IllegalArgumentException(s"partition $partition of $numPartitions")
+    }
+    refuseTooLarge(partition, frame.remaining())
+    if (frame.hasRemaining) add(partition, frame)
+  }
+
+  private def refuseTooLarge(partition: Int, length: Int): Unit =
+    if (length > FramePush.MAX_FRAME_BYTES) required.refuseTooLarge(partition, length.toLong)
+
+  private def add(partition: Int, frame: ByteBuffer): Unit = {
+    val (rank, length) = (segments.rankOf(partition), frame.remaining())
+    segments.expect(rank)
+    lengths(partition) += length
+    val isWaiting = length < segments.segmentBytes && (waiting.add(rank, frame) || {
+      sendWaiting()
+      waiting.add(rank, frame)
+    })
+    if (!isWaiting) {
+      segments.addFrames(rank, length) { out =>
+        copy(frame, out)
+        1
+      }
+      segments.endRound()
+    }
+  }
+
+  private def sendWaiting(): Unit = {
+    val frames = waiting.inOrder
+    var next = 0
+    while (next < frames.length) {
+      val rank = frames(next).rank
+      segments.addFrames(rank, frames(next).length) { out =>
+        val first = next
+        do {
+          waiting.write(frames(next), out)
+          next += 1
+        } while (next < frames.length && frames(next).rank == rank && !segments.isSegmentFull)
+        next - first
+      }
+    }
+    segments.endRound()
+    waiting.clear()
+  }
+
+  private def copy(frame: ByteBuffer, out: OutputStream): Unit = {
+    val some = new Array[Byte](math.min(frame.remaining(), RemoteFramePush.CopyBytes))
+    while (frame.hasRemaining) {
+      val now = math.min(frame.remaining(), some.length)
+      frame.get(some, 0, now)
+      out.write(some, 0, now)
+    }
+  }
+
+  /** Gives all memory back. */
+  private def close(): Unit = {
+    reserved.forEach(_.close())
+    waiting.close()
+    segments.close()
+  }
+
+  /** A call that comes after the end is a mistake of the engine. A push that failed says why. */
+  private def throwIfOver(): Unit = {
+    if (isCommitted && !isAborted) {
+      throw new IllegalStateException(
+        s"${required.attempt} has committed: it takes no call any more")
+    }
+    throwIfEnded()
+    required.throwIfOver()
+  }
+
+  /** Ends the waits of the attempt. */
+  private def throwIfEnded(): Unit = {
+    if (isAborted) {
+      throw new IllegalStateException(s"${required.attempt} was aborted: it takes no call any more")
+    }
+    context.killTaskIfInterrupted()
+  }
+}
+
+private object RemoteFramePush {
+  private val CopyBytes = 64 << 10
+}
