@@ -4,37 +4,65 @@ package org.apache.spark.shuffle.lodestone.driver.report
 import org.apache.spark.SparkConf
 
 /**
- * A line of the log for users who add Lodestone to an application with Comet. Comet looks at the
- * name of the shuffle manager. With another one than its own it shuffles rows (0.12), or does not
- * run at all (from 1.0 on).
+ * A line of the log for users who add Lodestone to an application with an engine. Engines look at
+ * the shuffle manager, and with one that they do not know they have no shuffles of their own.
  */
 private[driver] object EngineNotice {
   private val Manager = "spark.shuffle.manager"
   private val Usual = "org.apache.spark.shuffle.lodestone.LodestoneShuffleManager"
-  private val Comets = "org.apache.spark.shuffle.lodestone.comet.LodestoneCometShuffleManager"
 
-  /** By these classes, in these settings, an application has Comet. */
-  private val CometClasses = Seq(
-    "spark.plugins" -> "org.apache.spark.CometPlugin",
-    "spark.sql.extensions" -> "org.apache.comet.CometSparkSessionExtensions")
+  /**
+   * An engine.
+   *
+   * @param classes
+   *   by these classes, in these settings, an application has the engine
+   * @param switches
+   *   if one of them is false, the engine has no shuffles by the user's own choice
+   */
+  private final case class Known(
+      name: String,
+      classes: Seq[(String, String)],
+      switches: Seq[String],
+      consequence: String,
+      remedy: String)
 
-  /** Comet has no shuffles then, by the user's own choice. */
-  private val CometSwitches = Seq("spark.comet.enabled", "spark.comet.exec.shuffle.enabled")
+  private val Engines = Seq(
+    Known(
+      "Comet",
+      Seq(
+        "spark.plugins" -> "org.apache.spark.CometPlugin",
+        "spark.sql.extensions" -> "org.apache.comet.CometSparkSessionExtensions"),
+      Seq("spark.comet.enabled", "spark.comet.exec.shuffle.enabled"),
+      "Comet 0.12 leaves all shuffles to Spark, and from 1.0 on it does not run at all",
+      s"For Comet 0.12 on Spark 3.5 set $Manager=org.apache.spark.shuffle.lodestone.comet." +
+        "LodestoneCometShuffleManager, which is in the jar lodestone-comet-0.12-spark-3.5_2.12."),
+    Known(
+      "Gluten",
+      Seq("spark.plugins" -> "org.apache.gluten.GlutenPlugin"),
+      Seq("spark.gluten.enabled"),
+      "Gluten makes rows of its columns for each shuffle",
+      s"With $Manager=org.apache.spark.shuffle.sort.ColumnarShuffleManager it shuffles columns, " +
+        "without Lodestone."),
+    Known(
+      "Auron",
+      Seq("spark.sql.extensions" -> "org.apache.spark.sql.auron.AuronSparkSessionExtension"),
+      Seq("spark.auron.enable"),
+      "Auron makes rows of its columns for each shuffle",
+      s"With $Manager=org.apache.spark.sql.execution.auron.shuffle.AuronShuffleManager it " +
+        "shuffles columns, without Lodestone."))
 
-  /** Returns the line of the log, if the application has Comet and the usual shuffle manager. */
-  def apply(conf: SparkConf): Option[String] = {
-    val hasComet = CometClasses.exists { case (key, name) =>
+  /** Returns the lines of the log, if the application has an engine and the usual manager. */
+  def apply(conf: SparkConf): Seq[String] =
+    if (conf.get(Manager, "") == Usual) Engines.filter(isUsed(conf, _)).map(line) else Nil
+
+  private def isUsed(conf: SparkConf, engine: Known): Boolean = {
+    val isThere = engine.classes.exists { case (key, name) =>
       conf.get(key, "").split(",").map(_.trim).contains(name)
     }
-    // Comet itself refuses a text that is no truth value.
-    def isWanted = CometSwitches.forall(!conf.get(_, "true").trim.equalsIgnoreCase("false"))
-    if (hasComet && isWanted && conf.get(Manager, "") == Usual) {
-      Some(
-        s"Comet is there, and $Manager is $Usual. So Comet 0.12 leaves all shuffles to Spark, " +
-          "and from 1.0 on it does not run at all. For Comet 0.12 on Spark 3.5 set " +
-          s"$Manager=$Comets, which is in the jar lodestone-comet-0.12-spark-3.5_2.12.")
-    } else {
-      None
-    }
+    // The engine itself refuses a text that is no truth value.
+    isThere && engine.switches.forall(!conf.get(_, "true").trim.equalsIgnoreCase("false"))
   }
+
+  private def line(engine: Known): String =
+    s"${engine.name} is there, and $Manager is $Usual. So ${engine.consequence}. ${engine.remedy}"
 }
