@@ -87,7 +87,7 @@ final class EngineJobsSuite extends EngineJobs(classOf[FrameEngineShuffleManager
 
   @Test def `a frame that is larger than a request keeps its shuffle and no other`(): Unit = {
     def withLarge(spark: SparkContext): RDD[(Int, String)] =
-      spark.parallelize(0 until 20, 4).map(i => (i, if (i == 7) "x" * (70 << 20) else s"$i"))
+      spark.parallelize(0 until 20, 4).map(i => (i, if (i == 7) "x".repeat(70 << 20) else s"$i"))
     withSpark("remote", start(2), ownHost) { spark =>
       val expected = summary(withLarge(spark).map(_._2))
       assertEquals(expected, summary(shuffled(withLarge(spark))))

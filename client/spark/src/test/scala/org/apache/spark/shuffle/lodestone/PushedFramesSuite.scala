@@ -54,6 +54,7 @@ final class PushedFramesSuite extends EngineJobs(classOf[PushingEngineShuffleMan
       assertEquals(expected.map(_._1 + 5L).sum, shuffle.get("bytesPushed").asLong)
     }
     assertRemote()
+    assertEquals(3000, rowsRead.sum())
     assertEquals(shuffle.get("bytesPushed").asLong, bytesWritten.sum())
   }
 
@@ -76,7 +77,7 @@ final class PushedFramesSuite extends EngineJobs(classOf[PushingEngineShuffleMan
     // The sign and the size of a frame are five bytes.
     val sizes = Seq(0, 1, 64 << 10, 1 << 20, 4 << 20, (64 << 20) - 5)
     withSpark("remote", start(1, memory = "512MiB")) { spark =>
-      val rows = spark.parallelize(sizes, 2).map(size => (size, "x" * size))
+      val rows = spark.parallelize(sizes, 2).map(size => (size, "x".repeat(size)))
       assertEquals(summary(rows.map(_._2)), summary(shuffled(rows)))
       LodestoneReport.awaitQuiet(10000)
     }
@@ -85,7 +86,9 @@ final class PushedFramesSuite extends EngineJobs(classOf[PushingEngineShuffleMan
 
   @Test def `a larger frame keeps its shuffle on executors and no other`(): Unit = {
     withSpark("remote", start(2), ownHost) { spark =>
-      val rows = spark.parallelize(0 until 8, 4).map(i => (i, "x" * (if (i == 5) 65 << 20 else i)))
+      val rows = spark.parallelize(0 until 8, 4).map { i =>
+        (i, "x".repeat(if (i == 5) 65 << 20 else i))
+      }
       assertEquals(summary(rows.map(_._2)), summary(shuffled(rows)))
       assertEquals(expected(spark), summary(shuffled(texts(spark))))
       LodestoneReport.awaitQuiet(10000)

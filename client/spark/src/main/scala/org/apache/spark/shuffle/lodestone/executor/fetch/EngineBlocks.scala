@@ -19,7 +19,7 @@ private[fetch] final class EngineBlocks(blocks: BlockStreams, task: ReduceTask)
 
   override def hasNext: Boolean = asTask(None) {
     val isThere = streams.hasNext
-    if (!isThere) task.context.taskMetrics().mergeShuffleReadMetrics()
+    if (!isThere) merge()
     isThere
   }
 
@@ -34,7 +34,13 @@ private[fetch] final class EngineBlocks(blocks: BlockStreams, task: ReduceTask)
     block
   }
 
-  override def addRows(rows: Long): Unit = task.metrics.incRecordsRead(rows)
+  override def addRows(rows: Long): Unit = {
+    task.metrics.incRecordsRead(rows)
+    // The engine may decode its last rows after it has seen the end.
+    merge()
+  }
+
+  private def merge(): Unit = task.context.taskMetrics().mergeShuffleReadMetrics()
 
   private def asTask[T](block: Option[BlockId])(act: => T): T = {
     val isOther = TaskContext.get() == null

@@ -10,9 +10,11 @@ import org.apache.spark.shuffle.lodestone.executor.rows.BrokenRowsException
 object TestFrames extends FrameDecoder {
   private val Sign = 'F'.toByte
 
-  def of(texts: String*): Array[Byte] = texts.toArray.flatMap { text =>
-    val bytes = text.getBytes("UTF-8")
-    ByteBuffer.allocate(headBytes + bytes.length).put(Sign).putInt(bytes.length).put(bytes).array
+  def of(texts: String*): Array[Byte] = {
+    val all = texts.map(_.getBytes("UTF-8"))
+    val frames = ByteBuffer.allocate(all.map(headBytes + _.length).sum)
+    all.foreach(bytes => frames.put(Sign).putInt(bytes.length).put(bytes))
+    frames.array
   }
 
   override def headBytes: Int = 5
