@@ -8,8 +8,11 @@ import java.util.Iterator;
  * accepted map attempts have pushed is in exactly one of the streams. A block that is missing or
  * damaged is an exception, never an end.
  *
+ * <p>What is said of bytes holds for pushed streams ({@link EngineBlock#isPushed}). Of a local
+ * output nobody knows checksum or length: it is read as Spark reads it.
+ *
  * <p><b>Threads.</b> One thread at a time, which need not be the task's. A call throws when the
- * task was killed.
+ * task was killed. The end of the task interrupts a call of another thread, which then throws.
  *
  * <p><b>Failures.</b> What the methods and the streams throw ends the task as Spark expects it,
  * also if the engine wraps it: if map outputs are lost, Spark runs their maps again. The engine
@@ -18,9 +21,13 @@ import java.util.Iterator;
 public interface EngineReader extends Iterator<EngineBlock> {
 
   /**
-   * Begins the next stream. The one before must have been read to its end, or closed: an engine
-   * that has missed its end would lose rows.
+   * Tells whether there is another stream. The last one must have been read to its end, or closed,
+   * before this is asked: an engine that has missed its end would lose rows.
    */
+  @Override
+  boolean hasNext();
+
+  /** Begins the next stream. The last one must be over, as for {@link #hasNext}. */
   @Override
   EngineBlock next();
 

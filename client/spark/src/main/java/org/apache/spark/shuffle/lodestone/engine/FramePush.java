@@ -19,7 +19,8 @@ import org.apache.spark.scheduler.MapStatus;
  * spark.lodestone.push.batchSize} wait in memory for others, so that one request carries frames of
  * many partitions. This memory has a limit for the whole executor. Then they are sent, like large
  * frames at once, and a call waits while the requests of the executor have all of {@code
- * spark.lodestone.push.memory}. A call that waits holds nothing that another call waits for.
+ * spark.lodestone.push.memory}. A call that waits lets other calls of the same attempt wait, and
+ * holds nothing that a call of another attempt needs to go on.
  *
  * <p><b>Failures.</b> After a call has thrown, the attempt is lost, and each further call throws.
  * The engine ends its work, and its task throws what {@link #causeOf} returns: Spark does not count
@@ -35,8 +36,9 @@ public interface FramePush {
    * Takes a copy of a frame: the caller may change the array as soon as the method returns. A frame
    * without bytes adds nothing.
    *
-   * <p>If the frame is larger than a request may be, nothing of it is copied and the attempt ends.
-   * Spark runs the map again, and that attempt gets no push: the engine writes a local output.
+   * <p>A frame above {@link #MAX_FRAME_BYTES} is not copied, and one that is too large for a
+   * service is refused by it. Either ends the attempt. Spark runs the map again, and that attempt
+   * gets no push: the engine writes a local output.
    *
    * @param partition from 0 on, below the number of partitions of the shuffle
    * @throws IllegalStateException after {@link #commit} or {@link #abort}
@@ -55,7 +57,8 @@ public interface FramePush {
    * after some seconds in any case: the frames that it waits for may wait for memory of Spark that
    * this task has. An announcement does not push anything, and a push needs none.
    *
-   * @param maxLength the most bytes that the frame may have
+   * @param maxLength the most bytes that the frame may have. More than {@link #MAX_FRAME_BYTES}
+   *     count as that
    * @return to be closed when the frame was pushed, or is not pushed. The end of the attempt closes
    *     all that are open
    */
@@ -65,10 +68,11 @@ public interface FramePush {
   long[] partitionLengths();
 
   /**
-   * Pushes all that waits. It returns when services have acknowledged each frame and have committed
-   * the attempt. It fails if one frame is not there, or is there twice. The written bytes and the
-   * time of the wait are added to the metrics of the task; written rows are not, since the engine
-   * alone knows them.
+   * Pushes all that waits. All pushes must have returned before: one that comes later throws, and
+   * makes services drop the attempt, which would lack its frame. It returns when services have
+   * acknowledged each frame and have committed the attempt. It fails if one frame is not there, or
+   * is there twice. The written bytes and the time of the wait are added to the metrics of the
+   * task; written rows are not, since the engine alone knows them.
    *
    * @return the status that the task gives to Spark
    */
@@ -83,7 +87,7 @@ public interface FramePush {
   /**
    * Returns what the task has to throw when the engine has thrown something: the failure of this
    * push, or the kill of the task, if there is one, else the argument. Native code wraps what a
-   * call has thrown, and Spark counts a wrapped kill as a failure of the task.
+   * call has thrown, and Spark would count that as a failure of the task.
    */
   Throwable causeOf(Throwable thrown);
 }

@@ -201,7 +201,11 @@ private[spark] final class DriverCoordinator private (
    * Returns the hosts where the tasks of these reads of a shuffle should run, if they gain. The
    * thread of a query waits for it.
    */
-  def hostsFor(shuffleId: Int, reads: Seq[ReadSize]): Option[TaskHosts] = {
+  def hostsFor(shuffleId: Int, reads: Seq[ReadSize]): Option[TaskHosts] =
+    // The class of the extension may stand in the configuration with the key off.
+    if (settings.nearReads) placed(shuffleId, reads) else None
+
+  private def placed(shuffleId: Int, reads: Seq[ReadSize]): Option[TaskHosts] = {
     val found = Promise[Option[(ShufflePlan, Int)]]()
     loop.post {
       found.trySuccess(for {
@@ -211,7 +215,7 @@ private[spark] final class DriverCoordinator private (
     }
     try {
       Await.result(found.future, Duration(HostsTimeoutMs, MILLISECONDS)).flatMap {
-        case (plan, numMaps) => new NearHosts(plan, numMaps, coresByHost()).of(reads)
+        case (plan, numMaps) => new NearHosts(plan, numMaps, coresByHost(), shuffleId).of(reads)
       }
     } catch {
       // The event loop is busy, or has ended. The tasks run anywhere.

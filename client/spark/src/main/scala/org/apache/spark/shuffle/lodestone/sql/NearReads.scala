@@ -4,6 +4,7 @@ package org.apache.spark.shuffle.lodestone.sql
 import org.apache.spark.shuffle.lodestone.plan.{ReadSize, TaskHosts}
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.execution.{
+  CoalesceExec,
   CoalescedPartitionSpec,
   PartialReducerPartitionSpec,
   ShufflePartitionSpec,
@@ -13,9 +14,9 @@ import org.apache.spark.sql.execution.adaptive.{AQEShuffleReadExec, ShuffleQuery
 import org.apache.spark.sql.execution.exchange.ShuffleExchangeExec
 
 /**
- * Puts a [[NearReadExec]] over each read of a shuffle whose tasks have hosts. It is the last rule
- * of a stage, and sees only reads of map stages that adaptive execution has finished. The reads of
- * other engines, and of exchanges that are not Spark's own, stay as they are.
+ * Puts a [[NearReadExec]] over each read of a shuffle whose tasks have hosts. It sees only reads of
+ * map stages that adaptive execution has finished. The reads of other engines, and of exchanges
+ * that are not Spark's own, stay as they are.
  *
  * @param hostsFor
  *   the hosts of the tasks that read a shuffle
@@ -33,6 +34,9 @@ private[sql] final class NearReads(hostsFor: (Int, Seq[ReadSize]) => Option[Task
     }
 
   private def placed(plan: SparkPlan): SparkPlan = plan match {
+    // Where partitions have hosts, Spark groups them by host, and not in their order: the order of
+    // sorted rows would be lost.
+    case CoalesceExec(numPartitions, _) if numPartitions > 1 => plan
     case read @ AQEShuffleReadExec(stage: ShuffleQueryStageExec, specs) =>
       withHosts(read, stage)(_ => specs)
     case stage: ShuffleQueryStageExec =>

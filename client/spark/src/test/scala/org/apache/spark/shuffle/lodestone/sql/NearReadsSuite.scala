@@ -14,7 +14,11 @@ import org.apache.spark.shuffle.lodestone.plan.{ReadSize, TaskHosts}
 import org.apache.spark.sql.{DataFrame, SparkSession}
 import org.apache.spark.sql.SparkSessionExtensions
 import org.apache.spark.sql.execution.{ColumnarRule, SparkPlan}
-import org.apache.spark.sql.execution.adaptive.{AdaptiveSparkPlanExec, QueryStageExec}
+import org.apache.spark.sql.execution.adaptive.{
+  AQEShuffleReadExec,
+  AdaptiveSparkPlanExec,
+  QueryStageExec
+}
 import org.apache.spark.sql.execution.columnar.InMemoryTableScanExec
 import org.apache.spark.sql.execution.exchange.ReusedExchangeExec
 
@@ -30,6 +34,8 @@ final class NearReadsSuite {
   @BeforeAll def startSpark(): Unit = {
     val conf = LocalSpark.conf("near-reads")
       .set("spark.sql.shuffle.partitions", "6")
+      // Otherwise Spark itself has a host for each partition, and coalesces by hosts.
+      .set("spark.shuffle.reduceLocality.enabled", "false")
       .set("spark.sql.autoBroadcastJoinThreshold", "-1")
       .set("spark.sql.adaptive.coalescePartitions.parallelismFirst", "false")
       .set("spark.sql.adaptive.advisoryPartitionSizeInBytes", "20k")
@@ -64,14 +70,17 @@ final class NearReadsSuite {
   }
 
   /** Runs the query in the session that has the rule, and in the one that has not. */
-  private def compared(settings: (String, String)*)(query: SparkSession => DataFrame): String = {
+  private def compared(settings: (String, String)*)(
+      query: SparkSession => DataFrame,
+      isOrdered: Boolean = false): String = {
     def answerOf(session: SparkSession): (Seq[String], SparkPlan) = {
       SparkSession.setActiveSession(session)
       val before = settings.map { case (key, _) => key -> session.conf.getOption(key) }
       settings.foreach { case (key, value) => session.conf.set(key, value) }
       try {
         val frame = query(session)
-        (frame.collect().map(_.toString).sorted.toSeq, frame.queryExecution.executedPlan)
+        val rows = frame.collect().map(_.toString).toSeq
+        (if (isOrdered) rows else rows.sorted, frame.queryExecution.executedPlan)
       } finally {
         before.foreach {
           case (key, Some(value)) => session.conf.set(key, value)
@@ -85,12 +94,16 @@ final class NearReadsSuite {
     assertEquals(expected._1, found._1, shown)
     assertEquals(shapeOf(expected._2), shapeOf(found._2), shown)
     assertFalse(nodesOf(expected._2).exists(_.isInstanceOf[NearReadExec]))
+    for (NearReadExec(read: AQEShuffleReadExec, _) <- nodesOf(found._2))
+      assertFalse(read.isLocalRead, shown)
     shown
   }
 
   /** Compares a query whose tasks get hosts. */
-  private def placed(settings: (String, String)*)(query: String): String = {
-    val plan = compared(settings: _*)(_.sql(query))
+  private def placed(settings: (String, String)*)(
+      query: String,
+      isOrdered: Boolean = false): String = {
+    val plan = compared(settings: _*)(_.sql(query), isOrdered)
     assertTrue(plan.contains("LodestoneNearRead"), plan)
     plan
   }
@@ -157,9 +170,11 @@ final class NearReadsSuite {
   }
 
   @Test def `sorts and windows and limits stay as they are`(): Unit = {
-    placed()("select * from large order by v desc, k")
+    placed()("select * from large order by v desc, k", isOrdered = true)
     placed()("select k, v, sum(v) over (partition by k order by v) from large")
-    placed()("select k, count(*) as c from large group by k order by c, k limit 7")
+    placed()(
+      "select k, count(*) as c from large group by k order by c, k limit 7",
+      isOrdered = true)
     placed()("select distinct k, s from large")
     ()
   }
@@ -197,15 +212,33 @@ final class NearReadsSuite {
   }
 
   @Test def `a query runs again`(): Unit = {
-    SparkSession.setActiveSession(near)
-    val frame = near.sql("select k, sum(w) from large join small on k = j group by k")
-    def rows: Seq[String] = frame.collect().map(_.toString).sorted.toSeq
-    assertEquals(rows, rows, frame.queryExecution.executedPlan.toString)
+    def rowsOf(frame: DataFrame): Seq[String] = frame.collect().map(_.toString).sorted.toSeq
+    def frameOf(session: SparkSession): DataFrame = {
+      SparkSession.setActiveSession(session)
+      session.sql("select k, sum(w) from large join small on k = j group by k")
+    }
+    val rows = rowsOf(frameOf(plain))
+    val frame = frameOf(near)
+    for (_ <- 1 to 2) assertEquals(rows, rowsOf(frame))
+    val shown = frame.queryExecution.executedPlan.toString
+    assertTrue(shown.contains("LodestoneNearRead"), shown)
   }
 
-  @Test def `fewer partitions of a read are the same`(): Unit = {
-    compared()(_.sql("select /*+ coalesce(2) */ k, count(*) from large group by k"))
-    ()
+  @Test def `sorted rows of fewer partitions are in order`(): Unit = {
+    for (partitions <- Seq(2, 1)) {
+      def ordered(session: SparkSession): (Seq[Long], String) = {
+        SparkSession.setActiveSession(session)
+        session.conf.set("spark.sql.adaptive.coalescePartitions.enabled", "false")
+        val frame = session.sql("select * from large order by v desc").coalesce(partitions)
+        val rows = frame.collect().map(_.getAs[Long]("v")).toSeq
+        session.conf.unset("spark.sql.adaptive.coalescePartitions.enabled")
+        rows -> frame.queryExecution.executedPlan.toString
+      }
+      val (expected, found) = (ordered(plain), ordered(near))
+      assertEquals((0L until 6000L).reverse, expected._1)
+      assertEquals(expected._1, found._1)
+      assertEquals(partitions == 1, found._2.contains("LodestoneNearRead"), found._2)
+    }
   }
 
   @Test def `the scheduler finds the hosts of each task`(): Unit = {

@@ -2,6 +2,7 @@
 package org.apache.spark.shuffle.lodestone.driver.plans
 
 import scala.collection.mutable
+import scala.util.hashing.MurmurHash3
 
 import org.apache.spark.shuffle.lodestone.plan.{ReadSize, ShufflePlan, TaskHosts}
 
@@ -15,20 +16,30 @@ import org.apache.spark.shuffle.lodestone.plan.{ReadSize, ShufflePlan, TaskHosts
  *
  * @param cores
  *   the cores of the executors on each host
+ * @param seed
+ *   shuffles with different ones prefer different hosts, where all have as much to do
  */
-private[driver] final class NearHosts(plan: ShufflePlan, numMaps: Int, cores: Map[String, Int]) {
+private[driver] final class NearHosts(
+    plan: ShufflePlan,
+    numMaps: Int,
+    cores: Map[String, Int],
+    seed: Int = 0) {
   import NearHosts._
 
   /** None if no task gains. */
   def of(reads: Seq[ReadSize]): Option[TaskHosts] = {
-    val gains = cores.size > 1 && plan.distrusted.isEmpty &&
+    val mayGain = cores.size > 1 && plan.distrusted.isEmpty &&
       plan.services.exists(service => cores.contains(service.host))
-    if (gains) {
-      val loads = new Loads(reads.map(weightOf).sum)
-      Some(new TaskHosts(reads.map(read =>
-        loads.placed(weightOf(read), nearest(read))).toIndexedSeq))
-    } else {
+    val near = if (mayGain) reads.map(nearest).toIndexedSeq else Vector.empty
+    if (near.forall(_.isEmpty)) {
       None
+    } else {
+      val loads = new Loads(reads.map(weightOf).sum)
+      val names = new Array[Seq[String]](reads.size)
+      // Those that gain nothing take what the others leave.
+      for (gains <- Seq(true, false); task <- names.indices if near(task).nonEmpty == gains)
+        names(task) = loads.placed(weightOf(reads(task)), near(task))
+      Some(new TaskHosts(names.toIndexedSeq))
     }
   }
 
@@ -63,14 +74,17 @@ private[driver] final class NearHosts(plan: ShufflePlan, numMaps: Int, cores: Ma
 
     /** The host with the least to do comes first. */
     private val byLoad =
-      mutable.TreeSet(cores.keys.toSeq.map(host => (0L, host)): _*)
+      mutable.TreeSet(cores.keys.toSeq.map(host => (0L, turnOf(host), host)): _*)
+
+    private def turnOf(host: String): Int =
+      MurmurHash3.finalizeHash(MurmurHash3.mix(seed, host.hashCode), 1)
 
     private def perCore(host: String): Long = loads(host) / cores(host)
 
     private def add(host: String, weight: Long): Unit = {
-      byLoad -= (perCore(host) -> host)
+      byLoad -= ((perCore(host), turnOf(host), host))
       loads(host) += weight
-      byLoad += (perCore(host) -> host)
+      byLoad += ((perCore(host), turnOf(host), host))
     }
 
     private def hasRoom(host: String, weight: Long): Boolean =
@@ -83,7 +97,7 @@ private[driver] final class NearHosts(plan: ShufflePlan, numMaps: Int, cores: Ma
           add(host, weight)
           near
         case None =>
-          val others = byLoad.iterator.map(_._2).take(Others).toList
+          val others = byLoad.iterator.map(_._3).take(Others).toList
           others.headOption.foreach(add(_, weight))
           (near ++ others).distinct
       }

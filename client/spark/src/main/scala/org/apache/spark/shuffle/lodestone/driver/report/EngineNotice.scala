@@ -39,14 +39,14 @@ private[driver] object EngineNotice {
     Known(
       "Gluten",
       Seq("spark.plugins" -> "org.apache.gluten.GlutenPlugin"),
-      Seq("spark.gluten.enabled"),
+      Seq("spark.gluten.enabled", "spark.gluten.sql.columnar.shuffle"),
       "Gluten makes rows of its columns for each shuffle",
       s"With $Manager=org.apache.spark.shuffle.sort.ColumnarShuffleManager it shuffles columns, " +
         "without Lodestone."),
     Known(
       "Auron",
       Seq("spark.sql.extensions" -> "org.apache.spark.sql.auron.AuronSparkSessionExtension"),
-      Seq("spark.auron.enable"),
+      Seq("spark.auron.enable", "spark.auron.enable.shuffleExchange"),
       "Auron makes rows of its columns for each shuffle",
       s"With $Manager=org.apache.spark.sql.execution.auron.shuffle.AuronShuffleManager it " +
         "shuffles columns, without Lodestone."))

@@ -11,16 +11,24 @@ import org.apache.spark.storage.{BlockId, ShuffleBlockChunkId}
 /**
  * The streams of frames that an engine decodes by itself. Its threads are not the task's. Spark
  * marks a task whose fetch has failed by the thread, so each call is made as the task's.
+ *
+ * Spark's iterator gives the memory of a block back when its stream is closed, or when the next
+ * block is asked for, whichever stream is read then. So a stream is closed as soon as it is over,
+ * and no block is asked for before that.
  */
 private[fetch] final class EngineBlocks(blocks: BlockStreams, task: ReduceTask)
     extends EngineReader {
   private lazy val streams = blocks.begin()
+  private val calls = new TaskCalls(task.context)
   private var last: Option[Block] = None
 
-  override def hasNext: Boolean = asTask(None) {
-    val isThere = streams.hasNext
-    if (!isThere) merge()
-    isThere
+  override def hasNext: Boolean = {
+    last.foreach(_.requireOver())
+    asTask(None) {
+      val isThere = streams.hasNext
+      if (!isThere) merge()
+      isThere
+    }
   }
 
   override def next(): EngineBlock = {
@@ -42,17 +50,11 @@ private[fetch] final class EngineBlocks(blocks: BlockStreams, task: ReduceTask)
 
   private def merge(): Unit = task.context.taskMetrics().mergeShuffleReadMetrics()
 
-  private def asTask[T](block: Option[BlockId])(act: => T): T = {
-    val isOther = TaskContext.get() == null
-    if (isOther) TaskContext.setTaskContext(task.context)
-    try {
-      task.context.killTaskIfInterrupted()
-      act
-    } catch blocks.check.brokenStream(() => block)
-    finally {
-      if (isOther) TaskContext.unset()
+  private def asTask[T](block: Option[BlockId])(act: => T): T =
+    calls {
+      try act
+      catch blocks.check.brokenStream(() => block)
     }
-  }
 
   private final class Block(val id: BlockId, stream: InputStream) extends EngineBlock {
     private val bytes = new Stream(id, stream)
@@ -63,7 +65,8 @@ private[fetch] final class EngineBlocks(blocks: BlockStreams, task: ReduceTask)
 
     override def frames: InputStream = bytes
 
-    def requireOver(): Unit = if (!bytes.isOver) {
+    /** The engine may know the last frame, and not have looked for the end behind it. */
+    def requireOver(): Unit = if (!bytes.isOver && bytes.read() >= 0) {
       throw new IllegalStateException(s"$id was neither read to its end nor closed")
     }
   }
@@ -73,27 +76,75 @@ private[fetch] final class EngineBlocks(blocks: BlockStreams, task: ReduceTask)
     private val size = blocks.check.bytesOf(id)
     private val one = new Array[Byte](1)
     private var count = 0L
-    private var isEnded = false
 
-    def isOver: Boolean = isEnded || size.contains(count)
+    var isOver = false
 
     override def read(): Int = if (read(one, 0, 1) < 0) -1 else one(0) & 0xff
 
-    override def read(target: Array[Byte], offset: Int, length: Int): Int = asTask(Some(id)) {
-      val some = in.read(target, offset, length)
-      if (some > 0) count += some
-      if (some < 0) isEnded = true
-      if (size.exists(whole => count > whole || (some < 0 && count < whole))) {
-        throw new BrokenRowsException(s"$count bytes of frames, of ${size.get}")
+    override def read(target: Array[Byte], offset: Int, length: Int): Int =
+      if (isOver && length > 0) -1
+      else {
+        asTask(Some(id)) {
+          val some = in.read(target, offset, length)
+          if (some > 0) count += some
+          if (size.exists(whole => count > whole || (some < 0 && count < whole))) {
+            throw new BrokenRowsException(s"$count bytes of frames, of ${size.get}")
+          }
+          if (some < 0 || size.contains(count)) end()
+          some
+        }
       }
-      some
+
+    override def available(): Int = if (isOver) 0 else asTask(Some(id))(in.available())
+
+    override def close(): Unit = if (!isOver) asTask(Some(id))(end())
+
+    private def end(): Unit = {
+      isOver = true
+      in.close()
     }
+  }
+}
 
-    override def available(): Int = asTask(Some(id))(in.available())
+/**
+ * Calls of one thread at a time, each made as the task's. The end of the task interrupts a call of
+ * another thread: what it waits for comes no more.
+ */
+private final class TaskCalls(context: TaskContext) {
+  private var calling: Option[Thread] = None
+  private var isInterrupted = false
+  private var isOver = false
 
-    override def close(): Unit = {
-      isEnded = true
-      asTask(Some(id))(in.close())
+  context.addTaskCompletionListener[Unit](_ => end())
+
+  def apply[T](act: => T): T = {
+    val before = TaskContext.get()
+    val isOther = before ne context
+    if (isOther) begin()
+    try {
+      context.killTaskIfInterrupted()
+      act
+    } finally if (isOther) leave(before)
+  }
+
+  private def begin(): Unit = synchronized {
+    if (isOver) throw new IllegalStateException("the task has ended")
+    calling = Some(Thread.currentThread)
+    TaskContext.setTaskContext(context)
+  }
+
+  private def leave(before: TaskContext): Unit = synchronized {
+    calling = None
+    // Not to be taken for an interrupt of the engine's own.
+    if (isInterrupted) Thread.interrupted()
+    if (before == null) TaskContext.unset() else TaskContext.setTaskContext(before)
+  }
+
+  private def end(): Unit = synchronized {
+    isOver = true
+    for (thread <- calling) {
+      isInterrupted = true
+      thread.interrupt()
     }
   }
 }

@@ -86,6 +86,27 @@ class NearHostsSuite {
     assertEquals(Nil, found(wrong, each(1, 1)))
   }
 
-  @Test def `empty partitions have hosts too`(): Unit =
-    assertEquals(4, found(plan(Seq("a", "b"), 4, versions = 2), each(0, 0, 0, 0)).size)
+  @Test def `empty partitions have hosts too where others have bytes`(): Unit = {
+    val names = found(plan(Seq("a", "b"), 4, versions = 2), each(0, 0, 0, 7))
+    assertTrue(names.size == 4 && names.forall(_.nonEmpty), names.toString)
+  }
+
+  @Test def `tasks that gain nothing run anywhere`(): Unit = {
+    val (hosts, cores) = (Seq("a", "b", "c", "d", "e", "f"), 4)
+    val all = hosts.map(_ -> cores).toMap
+    // One task reads from all hosts: each has less than a fifth.
+    assertEquals(Nil, found(plan(hosts, 6), Seq(ReadSize(0, 6, Seq.fill(6)(10L))), all))
+    assertEquals(Nil, found(plan(hosts, 6), each(0, 0, 0, 0, 0, 0), all))
+  }
+
+  @Test def `different shuffles prefer different hosts where all have as much to do`(): Unit = {
+    val hosts = (0 until 20).map(number => s"host$number")
+    val cores = hosts.map(_ -> 1).toMap
+    val empty = ReadSize(0, 1, Seq(0L))
+    val first = (0 until 30).map { seed =>
+      val reads = Seq(empty, ReadSize(1, 2, Seq(10L)))
+      new NearHosts(plan(hosts, 20), 10, cores, seed).of(reads).get(0).head
+    }
+    assertTrue(first.distinct.size > 5, first.toString)
+  }
 }

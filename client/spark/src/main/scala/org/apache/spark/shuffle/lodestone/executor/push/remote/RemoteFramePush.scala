@@ -57,8 +57,8 @@ private[remote] final class RemoteFramePush(
   private val lengths = new Array[Long](numPartitions)
   private val reserved = ConcurrentHashMap.newKeySet[FrameReservation]()
 
-  /** Not while a call works, and not after one has failed: some of its frame may be sent. */
-  private var isSound = true
+  /** A call has failed: what it was about is missing, whatever the engine makes of it. */
+  @volatile private var isLost = false
   @volatile private var isCommitted = false
   @volatile private var isAborted = false
 
@@ -67,16 +67,22 @@ private[remote] final class RemoteFramePush(
   segments.makeAll()
 
   override def push(partition: Int, bytes: Array[Byte], offset: Int, length: Int): Unit =
-    working(accept(partition, ByteBuffer.wrap(bytes, offset, length)))
+    pushing(partition, ByteBuffer.wrap(bytes, offset, length))
 
   override def push(partition: Int, frame: ByteBuffer): Unit =
-    working(accept(partition, frame.duplicate()))
+    pushing(partition, frame.duplicate())
 
-  override def reserve(maxLength: Int): FrameReservation = {
+  private def pushing(partition: Int, frame: => ByteBuffer): Unit = lock.synchronized {
+    // The engine takes this frame for a part of the output, which is committed without it.
+    if (isCommitted) required.abort()
+    working(accept(partition, frame))
+  }
+
+  override def reserve(maxLength: Int): FrameReservation = losing {
     if (maxLength < 0) throw new IllegalArgumentException(s"a frame of $maxLength bytes")
-    throwIfOver()
-    if (maxLength > FramePush.MAX_FRAME_BYTES) working(refuseTooLarge(0, maxLength))
-    val taken = means.reservations.take(maxLength.toLong)(() => throwIfOver())
+    // It may have more by far than the frame, whose push says if that is too large.
+    val bytes = math.min(maxLength, FramePush.MAX_FRAME_BYTES)
+    val taken = means.reservations.take(bytes.toLong)(() => throwIfOver())
     val reservation: FrameReservation = new FrameReservation {
       override def close(): Unit = {
         reserved.remove(this)
@@ -128,28 +134,29 @@ private[remote] final class RemoteFramePush(
       .orElse(context.getKillReason().map(new TaskKilledException(_)))
       .getOrElse(thrown)
 
-  /** A frame that a call has failed to take is missing, whatever the engine makes of it. */
-  private def working[T](act: => T): T = lock.synchronized {
+  private def working[T](act: => T): T = lock.synchronized(losing(act))
+
+  private def losing[T](act: => T): T = {
     throwIfOver()
-    if (!isSound) {
+    if (isLost) {
       throw new IllegalStateException(s"an earlier call for ${required.attempt} has failed")
     }
-    isSound = false
-    val done = act
-    isSound = true
-    done
+    var isDone = false
+    try {
+      val done = act
+      isDone = true
+      done
+    } finally if (!isDone) isLost = true
   }
 
   private def accept(partition: Int, frame: ByteBuffer): Unit = {
     if (partition < 0 || partition >= numPartitions) {
       throw new IllegalArgumentException(s"partition $partition of $numPartitions")
     }
-    refuseTooLarge(partition, frame.remaining())
+    val length = frame.remaining()
+    if (length > FramePush.MAX_FRAME_BYTES) required.refuseTooLarge(partition, length.toLong)
     if (frame.hasRemaining) add(partition, frame)
   }
-
-  private def refuseTooLarge(partition: Int, length: Int): Unit =
-    if (length > FramePush.MAX_FRAME_BYTES) required.refuseTooLarge(partition, length.toLong)
 
   private def add(partition: Int, frame: ByteBuffer): Unit = {
     val (rank, length) = (segments.rankOf(partition), frame.remaining())
@@ -178,7 +185,8 @@ private[remote] final class RemoteFramePush(
         do {
           waiting.write(frames(next), out)
           next += 1
-        } while (next < frames.length && frames(next).rank == rank && !segments.isSegmentFull)
+        } while (next < frames.length && frames(next).rank == rank &&
+            segments.takes(frames(next).length))
         next - first
       }
     }

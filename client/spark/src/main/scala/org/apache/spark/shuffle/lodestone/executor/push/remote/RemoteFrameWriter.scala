@@ -108,7 +108,7 @@ private[remote] final class RemoteFrameWriter[K, V](
         do {
           copy(frames, frame, out)
           frame = frames.nextFrame()
-        } while (frame > 0 && !segments.isSegmentFull && frame <= segments.segmentBytes)
+        } while (frame > 0 && segments.takes(frame))
         // The frames of a block are expected as one, which is in its last segment.
         if (frame == 0) 1 else 0
       }

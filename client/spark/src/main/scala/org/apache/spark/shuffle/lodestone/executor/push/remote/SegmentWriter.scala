@@ -117,6 +117,11 @@ private[remote] final class SegmentWriter(
   /** The segment that is being written is large enough. */
   def isSegmentFull: Boolean = output.segmentBytes >= segmentBytes
 
+  /** The segment that is being written takes a frame of so many bytes. A large one begins anew. */
+  def takes(bytes: Int): Boolean =
+    !isSegmentFull && bytes <= segmentBytes &&
+      output.sizeBytes.toLong + bytes <= buffers.sizeBytes
+
   def blockOf(rank: Int): ShuffleBlockId =
     ShuffleBlockId(push.attempt.shuffleId, push.attempt.mapId, partitionAt(rank))
 

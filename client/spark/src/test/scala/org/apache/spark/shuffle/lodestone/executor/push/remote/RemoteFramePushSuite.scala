@@ -4,7 +4,8 @@ package org.apache.spark.shuffle.lodestone.executor.push.remote
 import java.nio.ByteBuffer
 import java.nio.file.Path
 import java.util.{Arrays, Properties, SplittableRandom}
-import java.util.concurrent.{ConcurrentLinkedQueue, CountDownLatch, Executors, TimeUnit}
+import java.util.concurrent.{ConcurrentLinkedQueue, Executors, TimeUnit}
+import java.util.concurrent.atomic.AtomicReference
 
 import scala.concurrent.{Await, ExecutionContext, Future}
 import scala.concurrent.duration.DurationInt
@@ -181,7 +182,6 @@ final class RemoteFramePushSuite {
     one.push.push(3, Array[Byte](1, 2, 3), 0, 3)
     val status = one.push.commit()
     assertTrue(status.getSizeForBlock(3) > 0)
-    saying(classOf[IllegalStateException], "has committed")(one.push.push(3, Array[Byte](1), 0, 1))
     saying(classOf[IllegalStateException], "has committed")(one.push.commit())
     saying(classOf[IllegalStateException], "has committed")(one.push.reserve(1))
     one.end()
@@ -189,6 +189,32 @@ final class RemoteFramePushSuite {
     one.push.abort()
     saying(classOf[IllegalStateException], "was aborted")(one.push.push(3, Array[Byte](1), 0, 0))
     one.push.abort()
+    assertFree(means)
+  }
+
+  @Test def `an output is taken back if the engine pushes a frame after its commit`(): Unit = {
+    val means = newMeans()
+    val one = new Attempt(means, mapIndex = 3)
+    one.push.push(3, Array[Byte](1, 2, 3), 0, 3)
+    one.push.commit()
+    assertEquals(3L, shown(3)(3))
+    saying(classOf[IllegalStateException], "has committed")(one.push.push(3, Array[Byte](1), 0, 1))
+    val endNs = System.nanoTime() + TimeUnit.SECONDS.toNanos(20)
+    while (shown(3).sum > 0 && System.nanoTime() < endNs) Thread.`yield`()
+    assertEquals(0L, shown(3).sum)
+    one.end()
+    assertFree(means)
+  }
+
+  @Test def `an announcement of more than a frame may have counts as the largest frame`(): Unit = {
+    val means = newMeans()
+    val one = new Attempt(means, mapIndex = 7)
+    one.push.reserve(Int.MaxValue)
+    assertEquals(FramePush.MAX_FRAME_BYTES.toLong, means.reservations.usedBytes)
+    one.push.push(3, Array[Byte](1), 0, 1)
+    one.push.commit()
+    one.end()
+    assertEquals(1L, shown(7).sum)
     assertFree(means)
   }
 
@@ -206,6 +232,7 @@ final class RemoteFramePushSuite {
     failing(30, classOf[IllegalArgumentException])(_.push(partitions, bytes, 0, 1))
     failing(31, classOf[IllegalArgumentException])(_.push(-1, bytes, 0, 1))
     failing(32, classOf[IndexOutOfBoundsException])(_.push(1, bytes, 5, 6))
+    failing(33, classOf[IllegalArgumentException])(_.reserve(-1))
     assertFree(means)
   }
 
@@ -228,12 +255,15 @@ final class RemoteFramePushSuite {
     val one = new Attempt(means, mapIndex)
     one.push.push(1, new Array[Byte](100), 0, 100)
     one.push.reserve(100)
-    val begun = new CountDownLatch(1)
+    val pushing = new AtomicReference[Thread]
     val large = Future {
-      begun.countDown()
+      pushing.set(Thread.currentThread)
       one.push.push(2, new Array[Byte](100 << 10), 0, 100 << 10)
     }
-    assertTrue(begun.await(20, TimeUnit.SECONDS))
+    val endNs = System.nanoTime() + TimeUnit.SECONDS.toNanos(20)
+    def isWaiting = Option(pushing.get).exists(_.getState == Thread.State.TIMED_WAITING)
+    while (!isWaiting && System.nanoTime() < endNs) Thread.`yield`()
+    assertTrue(isWaiting)
     act(one)
     val ended = Await.ready(large, 20.seconds).value.get.failed.get
     one.end()
