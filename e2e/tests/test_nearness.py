@@ -75,6 +75,8 @@ ADAPTIVE = {
     "spark.sql.files.maxPartitionBytes": "256k",
     # A shuffle of such small tables has as many reduce tasks as one of usual size.
     "spark.sql.adaptive.coalescePartitions.minPartitionSize": "1k",
+    # On a busy machine a task of a few milliseconds may wait longer for its host than Spark allows.
+    "spark.locality.wait": "60s",
 }
 
 

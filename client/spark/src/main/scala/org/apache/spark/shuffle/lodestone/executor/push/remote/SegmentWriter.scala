@@ -117,7 +117,10 @@ private[remote] final class SegmentWriter(
   /** The segment that is being written is large enough. */
   def isSegmentFull: Boolean = output.segmentBytes >= segmentBytes
 
-  /** The segment that is being written takes a frame of so many bytes. A large one begins anew. */
+  /**
+   * True if the segment that is being written takes a frame of so many bytes. A large frame is one
+   * of its own.
+   */
   def takes(bytes: Int): Boolean =
     !isSegmentFull && bytes <= segmentBytes &&
       output.sizeBytes.toLong + bytes <= buffers.sizeBytes
