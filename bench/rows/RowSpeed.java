@@ -35,6 +35,8 @@ import scala.collection.Iterator;
  */
 public final class RowSpeed {
   private static final int ROUNDS = 9;
+  // The JVM compiles these loops several times.
+  private static final int WARM_UPS = 12;
   private static final int ROWS = 150_000;
   private static final int GROUP_BYTES = 128 << 10;
   private static final int HEAD_BYTES = 4;
@@ -76,8 +78,7 @@ public final class RowSpeed {
     double[] alone = new double[ROUNDS];
     double[] decode = new double[ROUNDS];
     long sparks = 0;
-    // The first round only warms up.
-    for (int round = -1; round < ROUNDS; round++) {
+    for (int round = -WARM_UPS; round < ROUNDS; round++) {
       int at = Math.max(round, 0);
       long began = THREADS.getCurrentThreadCpuTime();
       for (byte[] block : blocks) sink += encode(writer, block).length;
