@@ -10,7 +10,7 @@ import scala.collection.mutable.ArrayBuffer
 
 import com.fasterxml.jackson.databind.{JsonNode, ObjectMapper}
 import org.junit.jupiter.api.AfterEach
-import org.junit.jupiter.api.Assertions.assertTrue
+import org.junit.jupiter.api.Assertions.{assertEquals, assertTrue}
 import org.junit.jupiter.api.io.TempDir
 
 import org.apache.spark.{HashPartitioner, SparkContext, SparkEnv, Success}
@@ -107,6 +107,18 @@ private[lodestone] abstract class EngineJobs(manager: Class[_ <: ShuffleManager]
         if (index == 1 && i == 300) (key, EngineJobs.meet(text)) else (key, text)
       }
     }
+  }
+
+  /** A service is lost after its data was read: the next job writes all outputs once more. */
+  protected def assertAllMapsRunAgain(): Unit = {
+    withSpark("remote", start(2)) { spark =>
+      val read = shuffled(texts(spark))
+      val before = summary(read)
+      daemons.head.kill()
+      assertEquals(before, summary(read))
+      LodestoneReport.awaitQuiet(10000)
+    }
+    assertEquals(1, shuffle.get("generation").asInt, LodestoneReport.json())
   }
 
   /** Whether it has happened. */

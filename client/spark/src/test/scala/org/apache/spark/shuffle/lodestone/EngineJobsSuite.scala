@@ -74,14 +74,7 @@ final class EngineJobsSuite extends EngineJobs(classOf[FrameEngineShuffleManager
   }
 
   @Test def `a service that is lost has all maps run again`(): Unit = {
-    withSpark("remote", start(2)) { spark =>
-      val read = shuffled(texts(spark))
-      val before = summary(read)
-      daemons.head.kill()
-      assertEquals(before, summary(read))
-      LodestoneReport.awaitQuiet(10000)
-    }
-    assertEquals(1, shuffle.get("generation").asInt, LodestoneReport.json())
+    assertAllMapsRunAgain()
     assertTrue(!shuffle.get("reasons").isEmpty, LodestoneReport.json())
   }
 

@@ -170,14 +170,7 @@ final class PushedFramesSuite extends EngineJobs(classOf[PushingEngineShuffleMan
   }
 
   @Test def `a service that is lost before it is read has all maps run again`(): Unit = {
-    withSpark("remote", start(2)) { spark =>
-      val read = shuffled(texts(spark))
-      val before = summary(read)
-      daemons.head.kill()
-      assertEquals(before, summary(read))
-      LodestoneReport.awaitQuiet(10000)
-    }
-    assertEquals(1, shuffle.get("generation").asInt, LodestoneReport.json())
+    assertAllMapsRunAgain()
   }
 
   @Test def `outputs that no service takes are the engine's own and are read`(): Unit =

@@ -7,8 +7,8 @@ import scala.util.hashing.MurmurHash3
 import org.apache.spark.shuffle.lodestone.plan.{ReadSize, ShufflePlan, TaskHosts}
 
 /**
- * Chooses the hosts where the tasks that read a shuffle should run: those of the services that have
- * most of their bytes.
+ * Chooses hosts for the tasks that read a shuffle. A task should run on the host of the service
+ * that has most of its bytes.
  *
  * Spark's scheduler lets cores idle for some seconds (`spark.locality.wait`) while all tasks that
  * remain name other hosts. So the tasks that name a host read no more bytes than its part of all

@@ -51,7 +51,7 @@ private[driver] object ShuffleOrigin {
 
   /**
    * True if only Spark's own code is between the making of a shuffle, on this thread, and the begin
-   * of a query. A doubtful stack gives false, since every operator reads Spark's format.
+   * of a query. In doubt it is false, and blocks keep Spark's format, which every operator reads.
    */
   def isSparksOwn: Boolean = {
     val decides: JFunction[Stream[StackWalker.StackFrame], Boolean] = frames => {

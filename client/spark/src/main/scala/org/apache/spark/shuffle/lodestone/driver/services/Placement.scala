@@ -54,8 +54,8 @@ private[driver] object Placement {
 
   /**
    * Neighbouring shuffles begin with different services, so that small shuffles spread as well.
-   * With near reads a shuffle that needs all services has them in their own order: the two shuffles
-   * of a join have the same partitions at the same services.
+   * With near reads a shuffle that needs all services keeps their order. So a service has the same
+   * partitions of both shuffles of a join.
    */
   private def rotated(live: Seq[Service], demand: Demand): Seq[Service] =
     if (live.isEmpty || (demand.areNear && live.size <= wanted(demand))) live

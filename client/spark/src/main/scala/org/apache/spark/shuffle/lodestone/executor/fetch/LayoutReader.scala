@@ -30,8 +30,8 @@ private[fetch] final case class LayoutAnswer(
     layouts: Either[Reason, Seq[PartitionLayout]])
 
 /**
- * Asks services for the layouts of partitions, all at the same time. The reader
- * takes no layout of segments in another format than its own.
+ * Asks services for the layouts of partitions, all at the same time. The reader takes no layout of
+ * segments in another format than its own.
  */
 private[fetch] final class LayoutReader(
     client: ServiceClient,

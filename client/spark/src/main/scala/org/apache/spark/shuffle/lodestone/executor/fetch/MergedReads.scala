@@ -54,10 +54,10 @@ private[lodestone] final class MergedReads(
         val fallback = new Originals(sources, generation, driver, tally, task.context)
         val fetcher = new ChunkFetcher(client, generation, sources.merged, fallback, None, tally)
         val all = new ChunkCheck(sources.merged, check, fallback)
-        Some(ServiceShuffleReader(handle, sources, fetcher, all, task))
+        Some(ServiceShuffleReader(handle, sources, fetcher, all, task).reader(handle, task))
       } else if (counting.isDefined || isReadFaster) {
         val mayBatch = sources.counted.size == 0
-        Some(OriginalsReader(handle, originals, check, mayBatch, task))
+        Some(OriginalsReader(handle, originals, check, mayBatch, task).reader(handle, task))
       } else {
         None
       }

@@ -25,15 +25,7 @@ private[fetch] object OriginalsReader {
    *   whether blocks of one map may be fetched as one. It is false if only single blocks have known
    *   numbers of records. Engines' frames are checked block by block in any case
    */
-  def apply[K, C](
-      handle: OwnHandle[K, _, C],
-      originals: ReadSources.BlocksByAddress,
-      check: OriginalsCheck,
-      mayBatch: Boolean,
-      task: ReduceTask): ShuffleReader[K, C] =
-    streams(handle, originals, check, mayBatch, task).reader(handle, task)
-
-  def streams(
+  def apply(
       handle: OwnHandle[_, _, _],
       originals: ReadSources.BlocksByAddress,
       check: OriginalsCheck,
@@ -77,6 +69,6 @@ private[lodestone] final class LocalReads(written: WrittenRecords, driver: Drive
       val check = new OriginalsCheck(written.of(handle, task).begin(), originals, Some(tally))
       // The shuffle is Spark's own: the report says only what was wrong.
       task.reportTo(driver, generation, tally, always = false)
-      Some(OriginalsReader(handle, originals, check, mayBatch = true, task))
+      Some(OriginalsReader(handle, originals, check, mayBatch = true, task).reader(handle, task))
     }
 }

@@ -21,15 +21,7 @@ private[fetch] final case class BlockStreams(
 /** Reads chunks of services, and originals. (Spark's reader has only the executor's client.) */
 private[fetch] object ServiceShuffleReader {
 
-  def apply[K, C](
-      handle: OwnHandle[K, _, C],
-      sources: ReadSources,
-      fetcher: ChunkFetcher,
-      check: ChunkCheck,
-      task: ReduceTask): ShuffleReader[K, C] =
-    streams(handle, sources, fetcher, check, task).reader(handle, task)
-
-  def streams(
+  def apply(
       handle: OwnHandle[_, _, _],
       sources: ReadSources,
       fetcher: ChunkFetcher,

@@ -17,6 +17,12 @@ private[push] final class ByteBudget(limitBytes: Long) {
   def acquire(bytes: Long)(alive: => Unit): Unit =
     await(hasRoom(bytes))(alive)(usedBytes += bytes)
 
+  /** Waits for room no longer than this, and goes past the limit then. */
+  def acquireWithin(bytes: Long, longestNs: Long)(alive: => Unit): Unit = {
+    val untilNs = System.nanoTime() + longestNs
+    await(hasRoom(bytes) || System.nanoTime() >= untilNs)(alive)(usedBytes += bytes)
+  }
+
   /** Returns false if there is no room now. */
   def tryAcquire(bytes: Long): Boolean = synchronized {
     val isGranted = hasRoom(bytes)

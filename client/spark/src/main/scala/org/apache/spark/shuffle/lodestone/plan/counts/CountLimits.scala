@@ -29,8 +29,8 @@ private[lodestone] object CountLimits {
   private val MostInWhole = 32L * 1024
 
   /**
-   * True if map tasks of such a shuffle send their numbers, and reduce tasks ask for them. Those of
-   * larger shuffles have no room, even if each number is as short as it may be.
+   * True if map tasks of such a shuffle send their numbers, and reduce tasks ask for them. The
+   * numbers of a larger shuffle have no room, even if each is as short as it may be.
    *
    * @param numberBytes
    *   the least bytes of a number

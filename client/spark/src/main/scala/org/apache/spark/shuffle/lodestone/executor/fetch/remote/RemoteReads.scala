@@ -56,7 +56,7 @@ private[lodestone] final class RemoteReads(
       local: ReadSources.BlocksByAddress): BlockStreams = {
     val check = new OriginalsCheck(BlockRecords.Unknown, local, None)
     if (outputs.nonEmpty) new ReduceRead(handle, task, outputs, local, check).streams()
-    else OriginalsReader.streams(handle, local, check, mayBatch = true, task)
+    else OriginalsReader(handle, local, check, mayBatch = true, task)
   }
 
   /** The read of one task. */
@@ -103,7 +103,7 @@ private[lodestone] final class RemoteReads(
       val fetcher = new ChunkFetcher(client, generation, merged, loss, Some(rescue), tally)
       val check = new ChunkCheck(merged, originals, loss)
       val sources = ReadSources(merged, local)
-      ServiceShuffleReader.streams(handle, sources, fetcher, check, task)
+      ServiceShuffleReader(handle, sources, fetcher, check, task)
     }
 
     /** Outputs of an earlier generation are lost: Spark is replacing their statuses. */

@@ -5,7 +5,7 @@ import java.util.concurrent.TimeUnit
 import java.util.concurrent.atomic.AtomicBoolean
 
 import org.apache.spark.shuffle.lodestone.engine.FrameReservation
-import org.apache.spark.shuffle.lodestone.transport.TaskWait
+import org.apache.spark.shuffle.lodestone.executor.push.ByteBudget
 
 /**
  * The frames that engines of an executor are about to encode. The limit is passed if nothing else
@@ -15,35 +15,17 @@ import org.apache.spark.shuffle.lodestone.transport.TaskWait
 private[remote] final class FrameReservations(
     limitBytes: Long,
     longestWaitNs: Long = FrameReservations.LongestWaitNs) {
-  private var used = 0L
+  private val budget = new ByteBudget(limitBytes)
 
   /** @param alive throws when the attempt has ended */
   def take(bytes: Long)(alive: () => Unit): FrameReservation = {
-    val untilNs = System.nanoTime() + longestWaitNs
-    var isTaken = false
-    while (!isTaken) {
-      alive()
-      isTaken = synchronized {
-        def hasRoom = used == 0 || used + bytes <= limitBytes || System.nanoTime() >= untilNs
-        if (!hasRoom) {
-          val leftMs = TimeUnit.NANOSECONDS.toMillis(untilNs - System.nanoTime())
-          wait(math.max(1, math.min(TaskWait.LookMs, leftMs)))
-        }
-        val isGranted = hasRoom
-        if (isGranted) used += bytes
-        isGranted
-      }
-    }
+    alive()
+    budget.acquireWithin(bytes, longestWaitNs)(alive())
     val isOpen = new AtomicBoolean(true)
-    () => if (isOpen.compareAndSet(true, false)) give(bytes)
+    () => if (isOpen.compareAndSet(true, false)) budget.release(bytes)
   }
 
-  def usedBytes: Long = synchronized(used)
-
-  private def give(bytes: Long): Unit = synchronized {
-    used -= bytes
-    notifyAll()
-  }
+  def usedBytes: Long = budget.used
 }
 
 private[remote] object FrameReservations {

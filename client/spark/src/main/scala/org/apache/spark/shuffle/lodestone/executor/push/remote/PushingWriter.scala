@@ -23,7 +23,8 @@ private[lodestone] final class PushingWriter[K, V](push: FramePush)(
       engine(rows)
       status = Some(push.commit())
     } catch {
-      // Native code wraps what the push has thrown, in exceptions of its own.
+      // Failures of the rows, of the engine and of the push, which native code wraps in exceptions
+      // of its own. Each ends the task, and the attempt is aborted.
       case NonFatal(thrown) => throw push.causeOf(thrown)
     } finally {
       if (status.isEmpty) push.abort()

@@ -27,12 +27,12 @@ private[remote] final class FrameMeans(
 }
 
 /**
- * Pushes the frames of a map attempt as its engine gives them. Small frames wait; they
- * are sent in a round, in the order of their ranks, when there are enough of them, or no room for
- * the next one. A large frame is a request of its own.
+ * Pushes the frames of a map attempt as its engine gives them. Small frames wait. They are sent in
+ * a round, in the order of their ranks, when there are enough of them, or no room for the next one.
+ * A large frame is a request of its own.
  *
- * One lock guards all of it: who waits for a service, or for memory of requests, keeps the others
- * of the attempt waiting. The holder looks whether the attempt has ended, and gives up then.
+ * One lock guards all of it. A call keeps the lock while it waits for a service or for memory of
+ * requests, and other calls of the attempt wait for the lock. The end of the attempt ends the wait.
  *
  * @param makePush
  *   gets what throws when the attempt has ended

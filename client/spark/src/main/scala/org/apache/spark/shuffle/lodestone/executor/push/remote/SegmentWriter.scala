@@ -98,7 +98,7 @@ private[remote] final class SegmentWriter(
    * and says how many of what is expected are in it.
    *
    * @param bytes
-   *   those of its first frame: a large one has a request of its own, so that it finds room in it
+   *   the size of its first frame. A large frame gets a new request, which has room for it
    */
   def addFrames(rank: Int, bytes: Int)(frames: OutputStream => Int): Unit =
     put(rank, bytes, frames)(_ => RecordCounts.Unknown)
@@ -118,12 +118,11 @@ private[remote] final class SegmentWriter(
   def isSegmentFull: Boolean = output.segmentBytes >= segmentBytes
 
   /**
-   * True if the segment that is being written takes a frame of so many bytes. A large frame is one
-   * of its own.
+   * True if the segment that is being written takes a frame of so many bytes. A large frame gets a
+   * segment without others.
    */
   def takes(bytes: Int): Boolean =
-    !isSegmentFull && bytes <= segmentBytes &&
-      output.sizeBytes.toLong + bytes <= buffers.sizeBytes
+    !isSegmentFull && bytes <= segmentBytes && fits(bytes)
 
   def blockOf(rank: Int): ShuffleBlockId =
     ShuffleBlockId(push.attempt.shuffleId, push.attempt.mapId, partitionAt(rank))

@@ -69,8 +69,15 @@ private[lodestone] abstract class FrameShuffles(
       context: TaskContext,
       metrics: ShuffleReadMetricsReporter): ShuffleReader[K, C] = {
     val range = ReadRange(startMapIndex, endMapIndex, startPartition, endPartition)
-    core.reader(handle, range, context, metrics)
+    read(handle, range, context, metrics)
   }
+
+  protected def read[K, C](
+      handle: ShuffleHandle,
+      range: ReadRange,
+      context: TaskContext,
+      metrics: ShuffleReadMetricsReporter): ShuffleReader[K, C] =
+    core.reader(handle, range, context, metrics)
 
   override def unregisterShuffle(shuffleId: Int): Boolean = {
     core.removed(shuffleId)

@@ -18,20 +18,15 @@ import org.apache.spark.shuffle.lodestone.plan.BlockFormat
 private[lodestone] final class PushingEngineShuffleManager(conf: SparkConf, isDriver: Boolean)
     extends FrameShuffles(conf, isDriver, PushingEngine) {
 
-  override def getReader[K, C](
+  override protected def read[K, C](
       handle: ShuffleHandle,
-      startMapIndex: Int,
-      endMapIndex: Int,
-      startPartition: Int,
-      endPartition: Int,
+      range: ReadRange,
       context: TaskContext,
-      metrics: ShuffleReadMetricsReporter): ShuffleReader[K, C] = {
-    val range = ReadRange(startMapIndex, endMapIndex, startPartition, endPartition)
+      metrics: ShuffleReadMetricsReporter): ShuffleReader[K, C] =
     core.blocks(handle, range, context, metrics) match {
       case Some(blocks) => new NativeReader[K, C](blocks)
-      case None => core.reader(handle, range, context, metrics)
+      case None => super.read(handle, range, context, metrics)
     }
-  }
 }
 
 private[lodestone] object PushingEngine extends Engine {
