@@ -9,8 +9,7 @@ import org.apache.spark.{ShuffleDependency, SparkConf, SparkEnv, TaskContext}
 import org.apache.spark.scheduler.MapStatus
 import org.apache.spark.serializer.JavaSerializer
 import org.apache.spark.shuffle._
-import org.apache.spark.shuffle.lodestone.{Engine, InnerShuffles, ShuffleCore}
-import org.apache.spark.shuffle.lodestone.executor.fetch.ReadRange
+import org.apache.spark.shuffle.lodestone.{Engine, LodestoneShuffles, ShuffleCore}
 import org.apache.spark.shuffle.lodestone.plan.BlockFormat
 import org.apache.spark.shuffle.sort.SortShuffleManager
 
@@ -46,89 +45,31 @@ private[lodestone] abstract class FrameShuffles(
     conf: SparkConf,
     isDriver: Boolean,
     frameEngine: Engine)
+    extends OwnShuffleManager(conf)
+    with LodestoneShuffles {
+  override protected val core = new ShuffleCore(conf, isDriver, below(Some(frameEngine)))
+}
+
+/** The engine's own manager, which knows nothing of Lodestone. */
+private[lodestone] abstract class OwnShuffleManager(conf: SparkConf)
     extends SortShuffleManager(conf) {
-  protected val core = new ShuffleCore(conf, isDriver, Inner)
 
   override def registerShuffle[K, V, C](
       shuffleId: Int,
-      dependency: ShuffleDependency[K, V, C]): ShuffleHandle = core.register(shuffleId, dependency)
+      dependency: ShuffleDependency[K, V, C]): ShuffleHandle = dependency.serializer match {
+    case _: FrameSerializer => new FrameHandle(shuffleId, dependency)
+    case _: OwnWaySerializer => new OwnWayHandle(shuffleId, dependency)
+    case _ => super.registerShuffle(shuffleId, dependency)
+  }
 
   override def getWriter[K, V](
       handle: ShuffleHandle,
       mapId: Long,
       context: TaskContext,
-      metrics: ShuffleWriteMetricsReporter): ShuffleWriter[K, V] =
-    core.writer(handle, mapId, context, metrics)
-
-  override def getReader[K, C](
-      handle: ShuffleHandle,
-      startMapIndex: Int,
-      endMapIndex: Int,
-      startPartition: Int,
-      endPartition: Int,
-      context: TaskContext,
-      metrics: ShuffleReadMetricsReporter): ShuffleReader[K, C] = {
-    val range = ReadRange(startMapIndex, endMapIndex, startPartition, endPartition)
-    read(handle, range, context, metrics)
-  }
-
-  protected def read[K, C](
-      handle: ShuffleHandle,
-      range: ReadRange,
-      context: TaskContext,
-      metrics: ShuffleReadMetricsReporter): ShuffleReader[K, C] =
-    core.reader(handle, range, context, metrics)
-
-  override def unregisterShuffle(shuffleId: Int): Boolean = {
-    core.removed(shuffleId)
-    super.unregisterShuffle(shuffleId)
-  }
-
-  override def stop(): Unit = {
-    core.stop()
-    super.stop()
-  }
-
-  private object Inner extends InnerShuffles {
-    override def register[K, V, C](
-        shuffleId: Int,
-        dependency: ShuffleDependency[K, V, C]): BaseShuffleHandle[K, V, C] =
-      dependency.serializer match {
-        case _: FrameSerializer => new FrameHandle(shuffleId, dependency)
-        case _: OwnWaySerializer => new OwnWayHandle(shuffleId, dependency)
-        case _ =>
-          FrameShuffles.super
-            .registerShuffle(shuffleId, dependency)
-            .asInstanceOf[BaseShuffleHandle[K, V, C]]
-      }
-
-    override def writer[K, V](
-        handle: ShuffleHandle,
-        mapId: Long,
-        context: TaskContext,
-        metrics: ShuffleWriteMetricsReporter): ShuffleWriter[K, V] = handle match {
-      case own: FrameHandle[K @unchecked, V @unchecked, _] =>
-        new FrameWriter[K, V](own.dependency, mapId, resolver, metrics)
-      case other => FrameShuffles.super.getWriter(other, mapId, context, metrics)
-    }
-
-    override def reader[K, C](
-        handle: ShuffleHandle,
-        range: ReadRange,
-        context: TaskContext,
-        metrics: ShuffleReadMetricsReporter): ShuffleReader[K, C] =
-      FrameShuffles.super.getReader(
-        handle,
-        range.startMapIndex,
-        range.endMapIndex,
-        range.startPartition,
-        range.endPartition,
-        context,
-        metrics)
-
-    override def resolver: IndexShuffleBlockResolver = shuffleBlockResolver
-
-    override def engine: Option[Engine] = Some(frameEngine)
+      metrics: ShuffleWriteMetricsReporter): ShuffleWriter[K, V] = handle match {
+    case own: FrameHandle[K @unchecked, V @unchecked, _] =>
+      new FrameWriter[K, V](own.dependency, mapId, shuffleBlockResolver, metrics)
+    case other => super.getWriter(other, mapId, context, metrics)
   }
 }
 
