@@ -8,6 +8,7 @@ import sys
 import time
 from pathlib import Path
 
+from harness import comet
 from harness.screen import progress, say
 from tpch import tables
 
@@ -155,6 +156,8 @@ def arguments() -> argparse.Namespace:
     asked = parser.parse_args()
     if any(sides.BY_NAME[name].is_before for name in asked.sides) and not asked.before:
         parser.error("the side `before` and those named `...-before` need --before CHECKOUT")
+    if any(sides.BY_NAME[name].has_comet for name in asked.sides) and asked.spark != comet.SPARK:
+        parser.error(f"Comet {comet.RELEASE} is for Spark 3.5: say `--spark {comet.SPARK}`")
     asked.changed = changed(asked, parser, [*CLUSTER, "reads", "scale_factor", "cold"])
     return asked
 

@@ -4,6 +4,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from .sides import COMET
 from .summary import Cell, cell, opponent, sections, title_of
 from .workloads import BY_NAME
 
@@ -83,6 +84,11 @@ ALL = [
     Bar("remote", "sort", "wall, x {base}", 0.33, WALL, disk="throttled"),
     Bar("auto", "tpch", "wall, x {base}", 0.75, WALL, disk="network"),
     Bar("remote", "tpch", "wall, x {base}", 0.70, WALL, disk="network"),
+    *(
+        Bar(side, "tpch", f"{what}, x Comet's own shuffle", limit, value, COMET)
+        for side, limit in (("comet-merge", 1.02), ("comet-remote", 1.05))
+        for what, value in (("wall", WALL), ("CPU", CPU))
+    ),
     Bar("copies", "sort", "wall, x one replica on as many services", 1.25, WALL, "two"),
 ]
 

@@ -5,7 +5,7 @@ matrix answers."""
 from dataclasses import dataclass
 
 from .bars import is_full_size
-from .sides import OPPONENTS
+from .sides import COMET, OPPONENTS
 
 # Fewer rounds show nothing about the spread.
 MIN_ROUNDS = 3
@@ -34,6 +34,7 @@ OF_MATRIX = [
         "network", "network", ("tpch",), (*OPPONENTS, "auto", "remote"), ("sort", "tiny", "sql")
     ),
     Question("copies", "plain", ("sort",), (*OPPONENTS, "two", "copies")),
+    Question("comet", "plain", ("tpch",), (COMET, "comet-merge", "comet-remote")),
 ]
 # The texts that other commands make.
 OTHERS = [

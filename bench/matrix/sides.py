@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from harness import comet
 from harness.paths import ROOT, plugin_jar, spark_home
 from harness.spark_process import BOTH_EXECUTORS, MANAGER, configuration
 
@@ -32,7 +33,7 @@ class Side:
     stock Spark push. `daemons`: the memory of each daemon of Lodestone's that the bench starts for
     it; without any, the plugin starts one. `throttled_daemons`: their memory on the throttled disk,
     where jobs are small, if it differs. `is_before`: it has the plugin of the checkout that
-    `--before` names.
+    `--before` names. `has_comet`: native code of Comet runs the queries.
     """
 
     name: str
@@ -43,6 +44,7 @@ class Side:
     daemons: tuple[str, ...] = ()
     throttled_daemons: tuple[str, ...] = ()
     is_before: bool = False
+    has_comet: bool = False
 
     def daemons_on(self, disk: str) -> tuple[str, ...]:
         """Returns the memory of each daemon that the bench starts on this disk."""
@@ -56,6 +58,11 @@ LODESTONE = {"spark.shuffle.manager": MANAGER}
 MERGE = LODESTONE | {"spark.lodestone.mode": "merge"}
 REMOTE = LODESTONE | {"spark.lodestone.mode": "remote"}
 NEAR = {"spark.lodestone.nearReads": "true"}
+# Sides with Comet are compared with this one.
+COMET = "comet"
+COMETS_OWN = {
+    "spark.shuffle.manager": "org.apache.spark.sql.comet.execution.shuffle.CometShuffleManager"
+}
 ALL = [
     Side("plain", "plain Spark"),
     # Up to 200 partitions, each map task of plain Spark writes a file for each partition, unless
@@ -88,6 +95,15 @@ ALL = [
     # merging.
     Side(
         "unmerged", "Lodestone, nothing merged", MERGE | {"spark.lodestone.push.maxBlockSize": "1b"}
+    ),
+    Side(COMET, "Comet, its own shuffle", COMETS_OWN, has_comet=True),
+    Side(
+        "comet-merge", "Comet, merged by Lodestone", {"spark.lodestone.mode": "merge"},
+        has_comet=True,
+    ),
+    Side(
+        "comet-remote", "Comet, Lodestone, remote", {"spark.lodestone.mode": "remote"},
+        has_comet=True,
     ),
 ]
 # The sides of plain Spark that Lodestone is compared with: ratios are to the faster one
@@ -151,6 +167,8 @@ def settings(
         conf |= pushing(conf, setting)
     if side.is_before:
         conf |= of_before(conf, setting)
+    if side.has_comet:
+        conf |= comet.configuration()
     return conf | side.conf
 
 

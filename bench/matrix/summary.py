@@ -4,7 +4,7 @@
 from dataclasses import dataclass
 from statistics import median
 
-from .sides import OPPONENTS
+from .sides import COMET, OPPONENTS
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,8 @@ class Cell:
 
 
 def opponent(runs: list[dict], disk: str, job: str) -> str:
-    """Returns the base of all ratios of a table: the side of plain Spark that took less time.
+    """Returns the base of all ratios of a table: the side of plain Spark that took less time, or
+    Comet with its own shuffle, if no plain Spark was run.
 
     It is one side for all figures, because a user can have one of the two, not the best figure of
     both.
@@ -40,7 +41,8 @@ def opponent(runs: list[dict], disk: str, job: str) -> str:
     plain, tuned = OPPONENTS
     ratio = cell(runs, disk, job, tuned, plain).ratios.get("seconds")
     if ratio is None:
-        return plain if has_done(runs, disk, job, plain) else tuned
+        done = [side for side in (plain, tuned, COMET) if has_done(runs, disk, job, side)]
+        return done[0] if done else tuned
     return tuned if ratio < 1 else plain
 
 
