@@ -2,39 +2,46 @@
 """The questions that have a text in `bench/results`, and the choice of those that a run of the
 matrix answers."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from harness import comet
 
 from .bars import is_full_size
 from .sides import COMET, OPPONENTS
 
 # Fewer rounds show nothing about the spread.
 MIN_ROUNDS = 3
+COLD = {"cold": True}
+COMETS_SPARK = {"spark": comet.SPARK}
 MODES = (*OPPONENTS, "auto", "lodestone", "remote")
 
 
 @dataclass(frozen=True)
 class Question:
-    """A question. A run answers it if it has all `jobs` on all `sides`, in warm applications or in
-    fresh ones (`cold`). `more_jobs` are in the text if they were run."""
+    """A question. A run answers it if it has all `jobs` on all `sides`, with these options only
+    that differ from the default (`changed`). `more_jobs` are in the text if they were run."""
 
     name: str
     disk: str
     jobs: tuple[str, ...]
     sides: tuple[str, ...]
     more_jobs: tuple[str, ...] = ()
-    cold: bool = False
+    changed: Mapping[str, object] = field(default_factory=dict)
 
 
 OF_MATRIX = [
     Question("real-jobs", "plain", ("sort", "tiny", "sql"), MODES, ("groups", "rows")),
-    Question("cold", "plain", ("sort", "tiny", "sql", "groups", "rows"), MODES, cold=True),
+    Question("cold", "plain", ("sort", "tiny", "sql", "groups", "rows"), MODES, changed=COLD),
     Question("tpch", "plain", ("tpch",), MODES),
     Question("throttled", "throttled", ("sort", "tiny", "sql"), MODES, ("tpch",)),
     Question(
         "network", "network", ("tpch",), (*OPPONENTS, "auto", "remote"), ("sort", "tiny", "sql")
     ),
     Question("copies", "plain", ("sort",), (*OPPONENTS, "two", "copies")),
-    Question("comet", "plain", ("tpch",), (COMET, "comet-merge", "comet-remote")),
+    Question(
+        "comet", "plain", ("tpch",), (COMET, "comet-merge", "comet-remote"), changed=COMETS_SPARK
+    ),
 ]
 # The texts that other commands make.
 OTHERS = [
@@ -60,8 +67,8 @@ def answered(result: dict) -> dict[str, dict]:
 
 def is_answered(result: dict, question: Question) -> bool:
     """Returns whether every job succeeded on every side, in each of enough rounds, with its default
-    sizes and no other option than that of the question."""
-    if result["changed"] != ({"cold": True} if question.cold else {}):
+    sizes and no other options than those of the question."""
+    if result["changed"] != question.changed:
         return False
     runs = {
         (run["disk"], run["job"], run["side"], run["round"])

@@ -98,11 +98,15 @@ ALL = [
     ),
     Side(COMET, "Comet, its own shuffle", COMETS_OWN, has_comet=True),
     Side(
-        "comet-merge", "Comet, merged by Lodestone", {"spark.lodestone.mode": "merge"},
+        "comet-merge",
+        "Comet, merged by Lodestone",
+        {"spark.lodestone.mode": "merge"},
         has_comet=True,
     ),
     Side(
-        "comet-remote", "Comet, Lodestone, remote", {"spark.lodestone.mode": "remote"},
+        "comet-remote",
+        "Comet, Lodestone, remote",
+        {"spark.lodestone.mode": "remote"},
         has_comet=True,
     ),
 ]

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from harness import comet
 from harness.plain import PlainSpark, question
 from harness.spark_process import Job
 from tpch import tables
@@ -51,7 +52,12 @@ def arguments():
         action="store_true",
         help="runs plain Spark under the same plan, which shows its effect on any Spark",
     )
+    parser.add_argument(
+        "--comet", action="store_true", help="Comet runs the queries; for Spark " + comet.SPARK
+    )
     given = parser.parse_args()
+    if given.comet and (given.spark != comet.SPARK or given.disks or given.plain):
+        parser.error(f"--comet is for --spark {comet.SPARK}, without --disks and --plain")
     if os.geteuid() != 0:
         parser.error("this needs root: it mounts disks that become full or fail")
     return given
@@ -107,6 +113,8 @@ def one_round(seed: int, given, expected: Expected, sizes: dict) -> bool:
         plan.conf["spark.shuffle.manager"] = "sort"
     # Plain Spark answers first: at this time nothing else uses the machine.
     right = expected(Job("many_shuffles", sizes, conf=plan.conf))["answers"]
+    if given.comet:
+        plan.conf |= comet.configuration()
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="lodestone-chaos-") as folder:
         try:
