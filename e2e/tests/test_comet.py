@@ -2,11 +2,16 @@
 """Comet's native shuffles run over Lodestone: the plans stay Comet's, and the answers are those of
 plain Spark."""
 
+import os
+import signal
+from dataclasses import replace
+
 import pytest
 
 from harness import comet
 from harness.daemon import free_port
-from harness.spark_process import ONE_EXECUTOR, Job
+from harness.processes import executors_of
+from harness.spark_process import ONE_EXECUTOR, TWO_EXECUTORS, Job
 from tpch import query, tables
 
 # All 22 run in both modes with --all-lines only.
@@ -69,6 +74,21 @@ def test_a_daemon_that_dies_under_comet_costs_no_row(start_daemon, start_job, pl
     outcome = running.wait()
     assert outcome.answer == plain_answer(plain(job))
     assert sum(one["originalsRead"] for one in shuffles_of(outcome.report)) > 0
+
+
+@pytest.mark.lines("3.5")
+def test_an_executor_that_is_killed_while_comet_pushes_costs_no_row(
+    start_daemon, start_job, plain_answer
+):
+    daemon = start_daemon()
+    job = replace(job_of(daemon.host_port, ["q03"], "remote"), master=TWO_EXECUTORS)
+    running = start_job(job)
+    # Map tasks of both executors push then, and their outputs are not whole.
+    running.wait_until(lambda: daemon.status()["segments"] >= 300, "300 segments pushed")
+    os.kill(executors_of(running.process.pid)[0], signal.SIGKILL)
+    outcome = running.wait()
+    assert outcome.answer == plain_answer(plain(job))
+    assert all(one["state"] == "remote" for one in shuffles_of(outcome.report))
 
 
 @pytest.mark.lines("3.5")
