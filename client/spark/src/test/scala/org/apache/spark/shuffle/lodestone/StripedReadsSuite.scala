@@ -8,13 +8,14 @@ import java.util.concurrent.{CountDownLatch, TimeUnit}
 import scala.concurrent.{Await, ExecutionContext, Future}
 import scala.concurrent.duration.DurationInt
 
-import org.junit.jupiter.api.{AfterEach, BeforeEach, Test}
+import org.junit.jupiter.api.{AfterEach, BeforeEach, Tag, Test}
 import org.junit.jupiter.api.Assertions.{assertEquals, assertTrue}
 import org.junit.jupiter.api.io.TempDir
 
 import org.apache.spark.{HashPartitioner, SparkContext, TaskContext}
 
 /** A job with many reduce tasks at a time, and many real daemons. */
+@Tag("seldom")
 final class StripedReadsSuite {
   import StripedReadsSuite._
 

@@ -7,7 +7,7 @@ import java.util.concurrent.{CountDownLatch, TimeUnit}
 import scala.concurrent.{ExecutionContext, Future}
 
 import org.junit.jupiter.api.Assertions.{assertEquals, assertFalse, assertTrue}
-import org.junit.jupiter.api.Test
+import org.junit.jupiter.api.{Tag, Test}
 
 import org.apache.spark.shuffle.lodestone.driver.ScriptedService._
 import org.apache.spark.shuffle.lodestone.plan.BlockFormat.SparkStream
@@ -18,6 +18,7 @@ import org.apache.spark.shuffle.lodestone.wire.{PartitionLayout, Refused, Segmen
 import org.apache.spark.shuffle.lodestone.wire.{SegmentLayoutReply, SegmentRun, Status, WantedChunk}
 
 /** Claims about damaged segments: the driver reads the segment itself. */
+@Tag("seldom")
 final class DamageClaimsSuite extends ClaimHarness {
   private val bytes = "rows of a map task".getBytes
   private val other = bytes.updated(3, 'X'.toByte)

@@ -7,13 +7,14 @@ import scala.concurrent.Await
 import scala.concurrent.duration.DurationInt
 
 import org.junit.jupiter.api.Assertions.{assertEquals, assertThrows, assertTrue}
-import org.junit.jupiter.api.Test
+import org.junit.jupiter.api.{Tag, Test}
 
 import org.apache.spark.SparkEnv
 import org.apache.spark.shuffle.lodestone.plan.{Reason, ServiceFound, ServiceMissing}
 import org.apache.spark.shuffle.lodestone.plan.{ShuffleGeneration, ShufflePlan}
 import org.apache.spark.shuffle.lodestone.wire.{Hello, RegisterShuffle}
 
+@Tag("seldom")
 class EmbeddedHostsSuite extends DriverHarness {
   private val id = ShuffleGeneration(6, 0)
 

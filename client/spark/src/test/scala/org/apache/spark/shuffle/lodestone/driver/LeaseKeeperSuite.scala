@@ -2,7 +2,7 @@
 package org.apache.spark.shuffle.lodestone.driver
 
 import org.junit.jupiter.api.Assertions.{assertEquals, assertTrue}
-import org.junit.jupiter.api.Test
+import org.junit.jupiter.api.{Tag, Test}
 
 import org.apache.spark.shuffle.lodestone.LodestoneReport
 import org.apache.spark.shuffle.lodestone.driver.ScriptedService._
@@ -10,6 +10,7 @@ import org.apache.spark.shuffle.lodestone.plan.ShuffleGeneration
 import org.apache.spark.shuffle.lodestone.wire.{Done, EndApplication, Hello, LeaseReply, Refused}
 import org.apache.spark.shuffle.lodestone.wire.{RegisterShuffle, RenewLease, Status}
 
+@Tag("seldom")
 class LeaseKeeperSuite extends DriverHarness {
   private val id = ShuffleGeneration(5, 0)
 

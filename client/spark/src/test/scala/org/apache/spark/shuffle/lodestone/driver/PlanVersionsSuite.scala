@@ -4,7 +4,7 @@ package org.apache.spark.shuffle.lodestone.driver
 import java.util.concurrent.CountDownLatch
 
 import org.junit.jupiter.api.Assertions.{assertEquals, assertTrue}
-import org.junit.jupiter.api.Test
+import org.junit.jupiter.api.{Tag, Test}
 
 import org.apache.spark.{MapOutputTrackerMaster, SparkEnv}
 import org.apache.spark.network.shuffle.protocol.RemoveShuffleMerge
@@ -19,6 +19,7 @@ import org.apache.spark.shuffle.lodestone.wire.{Done, LeaseReply, Load, Refused,
 import org.apache.spark.shuffle.lodestone.wire.{RenewLease, SegmentLayout, ShuffleMode, Status}
 
 /** Plans for map tasks in mode remote, from the first version to the last. */
+@Tag("seldom")
 class PlanVersionsSuite extends DriverHarness {
 
   private def remote(services: Seq[ScriptedService], extra: (String, String)*): DriverCoordinator =

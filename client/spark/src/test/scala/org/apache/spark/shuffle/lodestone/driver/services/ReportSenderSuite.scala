@@ -3,13 +3,14 @@ package org.apache.spark.shuffle.lodestone.driver.services
 
 import com.fasterxml.jackson.databind.{JsonNode, ObjectMapper}
 import org.junit.jupiter.api.Assertions.{assertEquals, assertFalse, assertTrue}
-import org.junit.jupiter.api.Test
+import org.junit.jupiter.api.{Tag, Test}
 
 import org.apache.spark.shuffle.lodestone.driver.{DriverHarness, ScriptedService}
 import org.apache.spark.shuffle.lodestone.driver.ScriptedService.Silence
 import org.apache.spark.shuffle.lodestone.plan.{Reason, ShuffleGeneration}
 import org.apache.spark.shuffle.lodestone.wire.{EndApplication, ReportApplication}
 
+@Tag("seldom")
 class ReportSenderSuite extends DriverHarness {
   private val id = ShuffleGeneration(5, 0)
 
