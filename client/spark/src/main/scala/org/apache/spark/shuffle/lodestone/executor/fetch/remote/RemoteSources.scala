@@ -29,35 +29,44 @@ private[remote] final class RemoteSources(
     context: TaskContext) extends Logged {
 
   /** Left: a partition of which a block is missing, or whose layout no service sends. */
-  def chunks(): Either[(Int, LostAt), Seq[FetchChunk]] = find(None)
+  def chunks(): Either[(Int, LostAt), Seq[FetchChunk]] = find(None, shared = true)
 
-  /** @param lost services that lack a block: its replica is looked for elsewhere */
+  /**
+   * @param lost
+   *   services that lack a block: its replica is looked for elsewhere
+   * @param shared
+   *   whether a large partition may come from two services
+   */
   @tailrec
-  private def find(lost: Option[(Int, LostAt)]): Either[(Int, LostAt), Seq[FetchChunk]] = {
+  private def find(
+      lost: Option[(Int, LostAt)],
+      shared: Boolean): Either[(Int, LostAt), Seq[FetchChunk]] = {
     val lacking = lost.toSeq.flatMap(_._2.services)
-    layouts(lacking.map(_ -> Reason.OutputLost).toMap) match {
+    layouts(lacking.map(_ -> Reason.OutputLost).toMap, shared) match {
       case Left(unknown) => Left(lost.getOrElse(unknown))
       case Right(found) =>
         val picks = wanted.blocks.toSeq.sortBy(_._1).map { case (reduceId, blocks) =>
-          pick(reduceId, blocks, found.getOrElse(reduceId, Nil))
+          pick(reduceId, blocks, found.getOrElse(reduceId, Nil), shared)
         }
         picks.flatMap(_.left.toOption).headOption match {
           case None => Right(picks.flatMap(_.toOption).flatten)
+          // One of two services may have all that the other one lacks.
+          case Some(_) if shared => find(None, shared = false)
           case Some((reduceId, more)) =>
             val all = reduceId -> more.copy(services = lacking ++ more.services)
             // If no service was asked, there is no other one to ask.
-            if (more.services.isEmpty) Left(all) else find(Some(all))
+            if (more.services.isEmpty) Left(all) else find(Some(all), shared = false)
         }
     }
   }
 
   /** By partition. The task waits for a service only if no other one has a replica. */
-  private def layouts(lacking: Map[ServiceLocation, Reason])
+  private def layouts(lacking: Map[ServiceLocation, Reason], shared: Boolean)
       : Either[(Int, LostAt), Map[Int, Seq[SourceLayout]]] = {
     val suspects = plan.versions.flatten.distinct.filter(client.isSuspect)
     val noRetry = new Rules(new RetryPolicy(0, _ => None))
-    ask(lacking ++ suspects.map(_ -> Reason.FetchSuspect), noRetry) match {
-      case Left(_) => ask(lacking, new Rules(retryPolicy))
+    ask(lacking ++ suspects.map(_ -> Reason.FetchSuspect), noRetry, shared) match {
+      case Left(_) => ask(lacking, new Rules(retryPolicy), shared = false)
       case found => found
     }
   }
@@ -65,8 +74,9 @@ private[remote] final class RemoteSources(
   @tailrec
   private def ask(
       unreachable: Map[ServiceLocation, Reason],
-      rules: Rules): Either[(Int, LostAt), Map[Int, Seq[SourceLayout]]] =
-    wanted.sources(unreachable.keySet) match {
+      rules: Rules,
+      shared: Boolean): Either[(Int, LostAt), Map[Int, Seq[SourceLayout]]] =
+    wanted.sources(unreachable.keySet, shared) match {
       case Left(reduceId) =>
         Left(reduceId -> LostAt(unreachable.keys.toSeq, unreachable.values.head))
       case Right(sources) =>
@@ -75,7 +85,7 @@ private[remote] final class RemoteSources(
         val failed =
           for (one <- answers; reason <- one.layouts.left.toSeq) yield one.service -> reason
         if (failed.nonEmpty) {
-          ask(unreachable ++ failed, rules)
+          ask(unreachable ++ failed, rules, shared)
         } else {
           val found = for (one <- answers; layout <- one.layouts.toSeq.flatten)
             yield SourceLayout(one.service, layout, sources(one.service)(layout.reduceId))
@@ -87,9 +97,13 @@ private[remote] final class RemoteSources(
   private def pick(
       reduceId: Int,
       blocks: WantedBlocks,
-      sources: Seq[SourceLayout]): Either[(Int, LostAt), Seq[FetchChunk]] = {
+      sources: Seq[SourceLayout],
+      shared: Boolean): Either[(Int, LostAt), Seq[FetchChunk]] = {
     val pick = new PartitionPick(reduceId, blocks, chunkBytes, wanted.mayJoin)
-    sources.foreach(pick.add)
+    (sources, wanted.middleOf(reduceId)) match {
+      case (Seq(one, other), Some(middle)) if shared => pick.share(one, other, middle)
+      case _ => sources.foreach(pick.add(_))
+    }
     val missing = pick.missing
     missing.headOption match {
       case None => Right(pick.result())

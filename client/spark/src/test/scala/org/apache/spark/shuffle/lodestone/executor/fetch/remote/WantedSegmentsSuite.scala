@@ -128,4 +128,41 @@ final class WantedSegmentsSuite {
     assertEquals(Right(Set(b, c)), wanted.sources(Set(a)).map(_.keySet))
     assertEquals(Left(0), wanted.sources(Set(a, b)))
   }
+
+  /** Eight maps of a partition with this many bytes, at services `a` and `b`. */
+  private def inTwo(bytes: Long, parts: Seq[RemotePart] = Seq(RemotePart(1, Nil))) = {
+    val blocks = (0 until 8).map(map => (ShuffleBlockId(9, map + 100L, 0), bytes / 8, map))
+    new WantedSegments(Seq(RemoteOutput(0, parts) -> blocks), plan(2))
+  }
+
+  private def sourcesOf(wanted: WantedSegments, without: ServiceLocation*): Int =
+    wanted.sources(without.toSet, shared = true).map(_.size).getOrElse(0)
+
+  @Test def `only a large partition that two services have as a whole is read from both`(): Unit = {
+    assertEquals(2, sourcesOf(inTwo(9 << 20)))
+    assertEquals(Some(4), inTwo(9 << 20).middleOf(0))
+    assertEquals(1, sourcesOf(inTwo(8 << 20)), "in the order of its maps")
+    assertEquals(1, sourcesOf(inTwo(9 << 20), b))
+    assertEquals(1, inTwo(9 << 20).sources(Set.empty).map(_.size).getOrElse(0))
+    val several = Seq(RemotePart(0, Nil), RemotePart(1, Nil))
+    assertEquals(None, inTwo(9 << 20, several).middleOf(0), "pushed by two versions of a plan")
+    assertEquals(None, inTwo(9 << 20, Seq(RemotePart(1, Seq(1)))).middleOf(0), "one copy")
+  }
+
+  @Test def `two replicas in turn give each segment once, and a block that one lacks is missed`()
+      : Unit = {
+    def pick(ofB: Seq[LaidSegment]): PartitionPick = {
+      val wanted = new WantedBlocks
+      for (map <- 0 until 4) wanted.add(map, map + 100L)
+      val all = laid((0 until 4).map(segment(_, 1)): _*)
+      val pick = new PartitionPick(0, wanted, ChunkCut.OneSegment)
+      pick.share(SourceLayout(a, all, Set(0)), SourceLayout(b, laid(ofB: _*), Set(0)), middle = 2)
+      pick
+    }
+    val whole = pick(Seq(3, 2, 1, 0).map(segment(_, 1)))
+    assertEquals(Nil, whole.missing)
+    val read = whole.result().map(chunk => (chunk.service, chunk.segments.head.mapIndex))
+    assertEquals(Seq(a -> 0, b -> 3, a -> 1, b -> 2), read)
+    assertEquals(Seq(3 -> 103L), pick(Seq(2, 1).map(segment(_, 1))).missing)
+  }
 }
