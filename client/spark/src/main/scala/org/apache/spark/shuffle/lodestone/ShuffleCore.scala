@@ -9,6 +9,7 @@ import org.apache.spark.shuffle._
 import org.apache.spark.shuffle.lodestone.config.{LodestoneConf, Mode}
 import org.apache.spark.shuffle.lodestone.driver.DriverCoordinator
 import org.apache.spark.shuffle.lodestone.engine.EngineReader
+import org.apache.spark.shuffle.lodestone.executor.{ExecutorSide, LocalSide}
 import org.apache.spark.shuffle.lodestone.executor.fetch.{ReadRange, ReduceTask}
 import org.apache.spark.shuffle.lodestone.executor.push._
 import org.apache.spark.shuffle.lodestone.executor.push.records.{

@@ -132,6 +132,7 @@ public final class FakeNative {
         frame = poll();
       }
     } catch (Throwable thrown) {
+      // Failures of the push and of the JVM: each ends the native code as a whole.
       failure.compareAndSet(null, thrown);
     }
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-package org.apache.spark.shuffle.lodestone
+package org.apache.spark.shuffle.lodestone.executor
 
 import org.apache.spark.{SparkConf, SparkEnv}
 import org.apache.spark.shuffle.lodestone.config.{LodestoneConf, ServiceSource}
@@ -37,7 +37,7 @@ private[lodestone] final class LocalSide(conf: SparkConf) {
   def removed(shuffleId: Int): Unit = written.removed(shuffleId)
 }
 
-/** The parts that only shuffles with a [[plan.LodestoneHandle]] use. */
+/** The parts that only shuffles use whose handle is a `LodestoneHandle`. */
 private[lodestone] final class ExecutorSide(conf: SparkConf, local: LocalSide, app: Application) {
   private val settings = local.settings
   private val client = new ServiceClient(app, settings.requestTimeoutMs)
