@@ -114,7 +114,7 @@ def one_round(seed: int, given, expected: Expected, sizes: dict) -> bool:
     # Plain Spark answers first: at this time nothing else uses the machine.
     right = expected(Job("many_shuffles", sizes, conf=plan.conf))["answers"]
     if given.comet:
-        plan.conf |= comet.configuration()
+        plan.conf.update(comet.configuration())
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="lodestone-chaos-") as folder:
         try:
@@ -123,6 +123,8 @@ def one_round(seed: int, given, expected: Expected, sizes: dict) -> bool:
             print(f"  FAILED: {failure}", flush=True)
             return False
     faults = done.faults(plan, right)
+    if given.comet and not comet.shuffles_of(done.outcome.report):
+        faults.append("Comet has run no shuffle")
     log_line(f"{time.monotonic() - began:.0f} s, {summary_of(plan, done)}")
     for fault in faults:
         print(f"  FAILED: {fault[:FAULT_CHARACTERS]}", flush=True)

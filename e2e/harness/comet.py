@@ -42,3 +42,9 @@ def configuration() -> dict[str, str]:
         "spark.driver.extraClassPath": classpath,
         "spark.executor.extraClassPath": classpath,
     }
+
+
+def shuffles_of(report: dict) -> list[dict]:
+    """Returns the native shuffles of Comet in a report."""
+    found = [one for one in report["shuffles"] if one["format"] == FORMAT]
+    return [one for one in found if "ENGINE_SHUFFLE" not in one["reasons"]]

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 package org.apache.spark.shuffle.lodestone.executor.fetch.remote
 
+import scala.collection.mutable
+
 import org.apache.spark.shuffle.lodestone.executor.fetch._
 import org.apache.spark.shuffle.lodestone.plan.{RemoteOutput, ServiceLocation, ShufflePlan}
 import org.apache.spark.shuffle.lodestone.transport.OwnHost
@@ -21,30 +23,38 @@ private[remote] final class WantedSegments(
 
   private val partitions = outputs.map { case (_, list) => ReadSources.partitionsOf(Seq(list)) }
 
-  /** Whether each replica of a partition has all of it. */
-  private def haveAll: Boolean = plan.replicas > 1 && outputs.forall { case (output, _) =>
-    output.parts.size == 1 && output.parts.head.without.isEmpty &&
-    output.parts.head.version == outputs.head._1.parts.head.version
-  }
-
   /**
    * By partition, the map index that divides it. One so large that it is not read in the order of
    * its maps anyway is read from two replicas at the same time.
    */
   private lazy val middles: Map[Int, Int] =
-    if (!haveAll) Map.empty
+    if (plan.replicas == 1) Map.empty
     else {
-      val blocks = outputs.flatMap(_._2).collect {
-        case (ShuffleBlockId(_, _, reduceId), bytes, map) => (reduceId, (map, bytes))
+      val bytes = mutable.LongMap.empty[Long]
+      for ((_, list) <- outputs) list.foreach {
+        case (ShuffleBlockId(_, _, reduceId), size, _) =>
+          bytes(reduceId.toLong) = bytes.getOrElse(reduceId.toLong, 0L) + size
+        case _ =>
       }
-      for {
-        (reduceId, ofPartition) <- blocks.groupBy(_._1)
-        sizes = ofPartition.map(_._2).sorted if sizes.iterator.map(_._2).sum > ReadOrder.MostBytes
-      } yield reduceId -> middle(sizes)
+      val large = bytes.iterator.filter(_._2 > ReadOrder.MostBytes)
+      large.map(_._1.toInt).filter(isWholeAtTwo).map(id => id -> middle(id)).toMap
     }
 
+  /** Whether the same services have all wanted segments of this partition, each of them all. */
+  private def isWholeAtTwo(reduceId: Int): Boolean = {
+    val parts = outputs.indices.filter(partitions(_).contains(reduceId)).map(outputs(_)._1.parts)
+    val services = parts.map {
+      case Seq(part) => part.servicesOf(plan, plan.groupOf(part.version, reduceId)).toSet
+      case _ => Set.empty[ServiceLocation]
+    }
+    services.distinct.size == 1 && services.head.size > 1
+  }
+
   /** Returns the map index below which at most half of the bytes are. */
-  private def middle(sizes: Seq[(Int, Long)]): Int = {
+  private def middle(reduceId: Int): Int = {
+    val sizes = outputs.flatMap(_._2.iterator.collect {
+      case (ShuffleBlockId(_, _, `reduceId`), size, map) => (map, size)
+    }).sorted
     val sums = sizes.iterator.map(_._2).scanLeft(0L)(_ + _).drop(1).toIndexedSeq
     sizes(sums.indexWhere(_ > sums.last / 2))._1
   }
@@ -121,7 +131,7 @@ private[remote] final class PartitionPick(
   private val found = IndexedSeq.newBuilder[IndexedSeq[FetchChunk]]
   private val met = new SeenSegments
 
-  /** Takes the segments of half of the maps from each of two replicas, which have all of them. */
+  /** Takes segments of the maps below the middle from one replica, of the others from the other. */
   def share(one: SourceLayout, other: SourceLayout, middle: Int): Unit = {
     add(one, _.mapIndex < middle)
     add(other, _.mapIndex >= middle)

@@ -149,6 +149,20 @@ final class WantedSegmentsSuite {
     assertEquals(None, inTwo(9 << 20, Seq(RemotePart(1, Seq(1)))).middleOf(0), "one copy")
   }
 
+  @Test def `what a map has not sent to other services does not keep a partition from being shared`()
+      : Unit = {
+    val plan = ShufflePlan(0, numPartitions = 1, replicas = 2, Array(Array(a, b, c)))
+    def outputs(without: Seq[Int]*) = without.zipWithIndex.map { case (of, map) =>
+      RemoteOutput(0, Seq(RemotePart(0, of))) ->
+        Seq((ShuffleBlockId(9, map + 100L, 0), 5L << 20, map))
+    }
+    val others = (0 until 3).filterNot(plan.indexesOf(0, plan.groupOf(0, 0)).contains)
+    assertEquals(1, others.size)
+    assertEquals(Some(1), new WantedSegments(outputs(Nil, others), plan).middleOf(0))
+    val one = plan.indexesOf(0, plan.groupOf(0, 0)).take(1)
+    assertEquals(None, new WantedSegments(outputs(Nil, one.toSeq), plan).middleOf(0))
+  }
+
   @Test def `two replicas in turn give each segment once, and a block that one lacks is missed`()
       : Unit = {
     def pick(ofB: Seq[LaidSegment]): PartitionPick = {
