@@ -177,6 +177,7 @@ fn is_test_path(path: &str) -> bool {
     let in_folder = |folder: &str| path.split('/').any(|part| part == folder);
     in_folder("tests")
         || path.contains("/src/test/")
+        || path.contains("/src/harness/")
         || path.starts_with("e2e/harness/")
         || path.ends_with("/tests.rs")
 }

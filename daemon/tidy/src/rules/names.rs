@@ -2,7 +2,7 @@
 //! Names without a meaning.
 
 use crate::breach::Breach;
-use crate::repository::Repository;
+use crate::repository::{File, Repository, Source};
 
 const BANNED: [&str; 12] = [
     "util", "utils", "utility", "common", "commons", "helper", "helpers", "misc", "stuff",
@@ -10,6 +10,8 @@ const BANNED: [&str; 12] = [
 ];
 /// Spark's own word for the class that ours extends.
 const SPARKS_WORD: &str = "shuffle_manager";
+/// The names there are those of other projects, whose classes they stand for.
+const STUBS: &str = "client/stubs/";
 const RULE: &str = "empty name";
 const TYPE_KEYWORDS: [&str; 8] = [
     "struct",
@@ -23,7 +25,7 @@ const TYPE_KEYWORDS: [&str; 8] = [
 ];
 
 pub(super) fn files(repository: &Repository) -> Vec<Breach> {
-    let source_paths = repository.sources().map(|(file, _)| file.path.as_str());
+    let source_paths = named_here(repository).map(|(file, _)| file.path.as_str());
     let mut found = Vec::new();
     for path in source_paths {
         let parts = path
@@ -38,7 +40,7 @@ pub(super) fn files(repository: &Repository) -> Vec<Breach> {
 
 pub(super) fn types(repository: &Repository) -> Vec<Breach> {
     let mut found = Vec::new();
-    for (file, source) in repository.sources() {
+    for (file, source) in named_here(repository) {
         for (line, code, _) in source.code_lines() {
             let name = type_name(code).or_else(|| code.trim().strip_prefix("mod ").map(identifier));
             if let Some(word) = name.and_then(banned_word) {
@@ -47,6 +49,11 @@ pub(super) fn types(repository: &Repository) -> Vec<Breach> {
         }
     }
     found
+}
+
+fn named_here(repository: &Repository) -> impl Iterator<Item = (&File, &Source)> {
+    let sources = repository.sources();
+    sources.filter(|(file, _)| !file.path.starts_with(STUBS))
 }
 
 fn advice(word: &str) -> String {

@@ -128,6 +128,9 @@ fn names_that_say_nothing_are_found_in_files_and_types() {
         PLUGIN,
         "class LodestoneShuffleManager(conf: SparkConf)",
     );
+    let stub = "client/stubs/engine/src/main/java/MemoryUtil.java";
+    keeps(names::types, stub, "public class MemoryUtil {");
+    keeps(names::files, stub, "");
     keeps(
         names::types,
         PRODUCTION,
