@@ -13,7 +13,9 @@ CARGO := env -u MAKEFLAGS -u MFLAGS cargo
 # Modules side by side.
 MVN := mvn -q -B -T 2
 COMET_JAR := lodestone-comet-0.12-spark-3.5_2.12.jar
+GLUTEN_JAR := lodestone-gluten-1.6-spark-3.5_2.12.jar
 JARS := dist/jars/lodestone-spark-3.5_2.12.jar dist/jars/lodestone-spark-4_2.13.jar dist/jars/$(COMET_JAR)
+JARS += dist/jars/$(GLUTEN_JAR)
 JOBS_JAR := dist/jars/lodestone-e2e-jobs.jar
 TEST_VENVS := $(foreach name,3.5.9 4.0.5 4.1.4 4.2.1 4.3.0 bench test,.venv-$(name)/.ready)
 # The browser that opens the page of the demo in a test.
@@ -38,7 +40,7 @@ SAY = @printf '\033[1m== %s\033[0m\n'
 help: ## lists the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-build: tools daemon $(JARS) $(JOBS_JAR) ## fills dist/: the daemon, one plugin jar per Spark line, one for Comet
+build: tools daemon $(JARS) $(JOBS_JAR) ## fills dist/: the daemon, one plugin jar per Spark line, one per engine
 	@ls -l dist/lodestone dist/jars/*.jar | awk '{print $$5, $$9}'
 
 demo: tools daemon $(JARS) $(JOBS_JAR) $(DEMO_VENVS) $(DEMO_ARCHIVES) ## real jobs on plain Spark and on Lodestone, and a page of what was gained
@@ -101,7 +103,7 @@ fmt: tools .venv-test/.ready ## formats what the formatters can format
 	.venv-test/bin/ruff check -q --fix e2e bench && .venv-test/bin/ruff format -q e2e bench
 
 clean: ## removes what was built; fetched tools and data stay in .venv-* and .cache
-	rm -rf dist daemon/target client/target client/*/target e2e/jobs/target e2e/conformance/agent/target
+	rm -rf dist daemon/target client/target client/*/target client/stubs/*/target e2e/jobs/target e2e/conformance/agent/target
 
 tools:
 	@.ci/check-tools git java mvn cargo python3
@@ -208,14 +210,15 @@ define installed
   || install -m 755 $(CARGO_TARGET_DIR)/$(TARGET)/release/$(1) dist/$(1)
 endef
 
-# The plugin jars, with the daemon inside, and what Comet needs beside them.
+# The plugin jars, with the daemon inside, and what engines need beside them.
 $(JARS) &: $(PLUGIN_SOURCES) dist/lodestone
-	$(SAY) "building the plugin for Spark 3.5, Spark 4 and Comet"
+	$(SAY) "building the plugin for Spark 3.5, Spark 4 and engines"
 	$(MVN) -f client/pom.xml -Pbundle -Dmaven.test.skip=true package
 	@mkdir -p dist/jars
 	install -m 644 client/spark-3.5/target/lodestone-spark-3.5_2.12.jar dist/jars/
 	install -m 644 client/spark-4/target/lodestone-spark-4_2.13.jar dist/jars/
 	install -m 644 client/comet-0.12-spark-3.5/target/$(COMET_JAR) dist/jars/
+	install -m 644 client/gluten-1.6-spark-3.5/target/$(GLUTEN_JAR) dist/jars/
 
 $(JOBS_JAR): $(JOB_SOURCES)
 	$(SAY) "building the jobs of the demo and the end-to-end tests"

@@ -41,8 +41,8 @@ private[driver] object EngineNotice {
       Seq("spark.plugins" -> "org.apache.gluten.GlutenPlugin"),
       Seq("spark.gluten.enabled", "spark.gluten.sql.columnar.shuffle"),
       "Gluten makes rows of its columns for each shuffle",
-      s"With $Manager=org.apache.spark.shuffle.sort.ColumnarShuffleManager it shuffles columns, " +
-        "without Lodestone."),
+      s"For Gluten 1.6 on Spark 3.5 set $Manager=org.apache.spark.shuffle.lodestone.gluten." +
+        "LodestoneGlutenShuffleManager, which is in the jar lodestone-gluten-1.6-spark-3.5_2.12."),
     Known(
       "Auron",
       Seq("spark.sql.extensions" -> "org.apache.spark.sql.auron.AuronSparkSessionExtension"),

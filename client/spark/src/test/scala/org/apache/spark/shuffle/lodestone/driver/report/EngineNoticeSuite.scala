@@ -27,7 +27,7 @@ final class EngineNoticeSuite {
     val auron =
       "spark.sql.extensions" -> "org.apache.spark.sql.auron.AuronSparkSessionExtension"
     for ((engine, off, name) <- Seq(
-        (gluten, "spark.gluten.enabled", "ColumnarShuffleManager"),
+        (gluten, "spark.gluten.enabled", "LodestoneGlutenShuffleManager"),
         (auron, "spark.auron.enable", "AuronShuffleManager"))) {
       assertTrue(said(ours, engine).exists(_.contains(name)))
       assertEquals(Nil, said(ours, engine, off -> "false"))

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+package org.apache.gluten.memory.memtarget;
+
+/**
+ * Stands for gluten-core/src/main/java/org/apache/gluten/memory/memtarget/Spiller.java of
+ * apache/incubator-gluten, v1.6.0 (89718982).
+ */
+public interface Spiller {
+  long spill(MemoryTarget self, Phase phase, long size);
+
+  enum Phase {
+    SHRINK,
+    SPILL
+  }
+}
