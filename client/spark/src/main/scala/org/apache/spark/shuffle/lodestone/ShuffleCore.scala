@@ -96,16 +96,17 @@ private[lodestone] final class ShuffleCore(
       metrics: ShuffleWriteMetricsReporter): ShuffleWriter[K, V] = handle match {
     case remote: LodestoneHandle[K @unchecked, V @unchecked, _] if remote.isRemote =>
       val writes = executorSide(remote.app).writes
-      val found = pusherOf(remote) match {
+      pusherOf(remote) match {
         case Some(engine) =>
-          writes.frames(remote, mapId, context, metrics).map { push =>
-            engine.pushing[K, V](remote.inner, push, mapId, context, metrics)
-          }
+          val push = writes.frames(remote, mapId, context, metrics)
+          // Engines look at the class of their writer: no other one may be around it.
+          push.map(engine.pushing[K, V](remote.inner, _, mapId, context, metrics))
+            .getOrElse(innerWriter(handles.of(remote), mapId, context, metrics))
         case None =>
           def local = engines(remote, mapId, context, metrics)
           writes.writer[K, V](remote, mapId, context, metrics, local)
+            .getOrElse(leftWriter(remote, mapId, context, metrics))
       }
-      found.getOrElse(leftWriter(remote, mapId, context, metrics))
     case merging: LodestoneHandle[K @unchecked, V @unchecked, _] =>
       val side = executorSide(merging.app)
       keepingWriter(merging, mapId, context, metrics) { (lengths, records, checksums) =>

@@ -2,7 +2,6 @@
 package org.apache.spark.shuffle.lodestone.executor.push.records
 
 import java.util.HashMap
-import java.util.concurrent.{ConcurrentHashMap, ConcurrentLinkedQueue}
 
 import org.apache.spark.{SparkConf, SparkEnv, TaskContext}
 import org.apache.spark.shuffle._
@@ -13,8 +12,7 @@ import org.apache.spark.shuffle.sort.{BypassMergeSortShuffleHandle, SerializedSh
 /** Creates Lodestone's writers of map outputs, and removes the outputs with their shuffle. */
 private[lodestone] final class MapWriters(conf: SparkConf, resolver: IndexShuffleBlockResolver) {
 
-  /** Map outputs by shuffle. Spark removes the files of its own writers only. */
-  private val written = new ConcurrentHashMap[Int, ConcurrentLinkedQueue[Long]]()
+  private val written = new KeptOutputs(resolver)
   private lazy val outputs = executorComponents()
 
   /**
@@ -34,7 +32,7 @@ private[lodestone] final class MapWriters(conf: SparkConf, resolver: IndexShuffl
       case _ => None
     }
     dependency.map { dependency =>
-      written.computeIfAbsent(handle.shuffleId, _ => new ConcurrentLinkedQueue[Long]).add(mapId)
+      written.add(handle.shuffleId, mapId)
       val env = SparkEnv.get
       val spills = new LocalSpillFiles(env.blockManager.diskBlockManager, env.serializerManager)
       new SerializedMapWriter[K, V](
@@ -49,10 +47,7 @@ private[lodestone] final class MapWriters(conf: SparkConf, resolver: IndexShuffl
     }
   }
 
-  def removed(shuffleId: Int): Unit =
-    Option(written.remove(shuffleId)).foreach { maps =>
-      maps.forEach(mapId => resolver.removeDataByMap(shuffleId, mapId))
-    }
+  def removed(shuffleId: Int): Unit = written.removed(shuffleId)
 
   private def executorComponents(): ShuffleExecutorComponents = {
     val components = ShuffleDataIOUtils.loadShuffleDataIO(conf).executor()

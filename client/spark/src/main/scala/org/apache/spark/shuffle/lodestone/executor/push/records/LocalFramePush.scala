@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+package org.apache.spark.shuffle.lodestone.executor.push.records
+
+import java.nio.ByteBuffer
+
+import org.apache.spark.{ShuffleDependency, SparkEnv, TaskContext, TaskKilledException}
+import org.apache.spark.scheduler.MapStatus
+import org.apache.spark.shuffle.{IndexShuffleBlockResolver, ShuffleWriteMetricsReporter}
+import org.apache.spark.shuffle.lodestone.engine.{FramePush, FrameReservation}
+
+/**
+ * An output that the executor keeps, for engines whose native code can only push: it takes frames
+ * as a push to services does. They go to a temporary file as they come. The commit gathers them by
+ * partition in the file of Spark's own map outputs, from where Spark fetches them.
+ *
+ * It writes the engine's bytes as they are, also with `spark.io.encryption.enabled`. One lock
+ * guards all of it. A frame may have any size.
+ */
+private[lodestone] final class LocalFramePush(
+    dependency: ShuffleDependency[_, _, _],
+    mapId: Long,
+    resolver: IndexShuffleBlockResolver,
+    context: TaskContext,
+    metrics: ShuffleWriteMetricsReporter,
+    mostFrames: Int = FrameFile.MostFrames)
+    extends FramePush {
+  private val blocks = SparkEnv.get.blockManager
+  private val numPartitions = dependency.partitioner.numPartitions
+  private val lengths = new Array[Long](numPartitions)
+  private val frames = new FrameFile(
+    () => blocks.diskBlockManager.createTempShuffleBlock()._2,
+    numPartitions,
+    mostFrames)
+
+  /** A call has failed: what it was about is missing, whatever the engine makes of it. */
+  private var isLost = false
+  private var isAborted = false
+  @volatile private var isCommitted = false
+  private var writeNs = 0L
+
+  context.addTaskCompletionListener[Unit](_ => if (!isCommitted) abort())
+
+  override def push(partition: Int, bytes: Array[Byte], offset: Int, length: Int): Unit =
+    push(partition, ByteBuffer.wrap(bytes, offset, length))
+
+  override def push(partition: Int, frame: ByteBuffer): Unit = synchronized {
+    // The engine takes this frame for a part of the output, which was committed without it.
+    if (isCommitted) dropOutput()
+    working(add(partition, frame.duplicate()))
+  }
+
+  private def add(partition: Int, frame: ByteBuffer): Unit = {
+    if (partition < 0 || partition >= numPartitions) {
+      throw new IllegalArgumentException(s"partition $partition of $numPartitions")
+    }
+    val length = frame.remaining()
+    if (length > 0) timed {
+      frames.add(partition, frame)
+      lengths(partition) += length
+    }
+  }
+
+  /** Nothing has to be waited for: the frame is in memory until it is in the file. */
+  override def reserve(maxLength: Int): FrameReservation = working[FrameReservation] {
+    if (maxLength < 0) throw new IllegalArgumentException(s"a frame of $maxLength bytes")
+    () => ()
+  }
+
+  override def partitionLengths(): Array[Long] = synchronized(lengths.clone())
+
+  override def commit(): MapStatus = working {
+    timed(commitFile())
+    isCommitted = true
+    frames.close()
+    metrics.incBytesWritten(lengths.sum)
+    metrics.incWriteTime(writeNs)
+    MapStatuses(blocks.shuffleServerId, lengths, mapId, RowChecksums(dependency))
+  }
+
+  private def commitFile(): Unit = {
+    val (shuffleId, none) = (dependency.shuffleId, Array.emptyLongArray)
+    // Without a frame there is no file, as with Spark's own writers.
+    val whole =
+      if (frames.isEmpty) None
+      else Some(resolver.createTempFile(resolver.getDataFile(shuffleId, mapId)))
+    try {
+      for (file <- whole) {
+        frames.gather(file)
+        OutputCheck.file(lengths.sum, file.length())
+      }
+      resolver.writeMetadataFileAndCommit(shuffleId, mapId, lengths.clone(), none, whole.orNull)
+    } finally {
+      // It has another name when it is committed.
+      whole.foreach(_.delete())
+    }
+  }
+
+  override def abort(): Unit = synchronized {
+    isAborted = true
+    frames.close()
+    if (isCommitted) dropOutput()
+  }
+
+  private def dropOutput(): Unit = resolver.removeDataByMap(dependency.shuffleId, mapId)
+
+  override def causeOf(thrown: Throwable): Throwable =
+    context.getKillReason().map(new TaskKilledException(_)).getOrElse(thrown)
+
+  private def working[T](act: => T): T = synchronized {
+    throwIfOver()
+    if (isLost) throw new IllegalStateException(s"an earlier call for $name has failed")
+    var isDone = false
+    try {
+      val done = act
+      isDone = true
+      done
+    } finally if (!isDone) isLost = true
+  }
+
+  private def throwIfOver(): Unit = {
+    if (isAborted) {
+      throw new IllegalStateException(s"$name was aborted: it takes no call any more")
+    }
+    if (isCommitted) {
+      throw new IllegalStateException(s"$name has committed: it takes no call any more")
+    }
+    context.killTaskIfInterrupted()
+  }
+
+  private def timed[T](act: => T): T = {
+    val beganNs = System.nanoTime()
+    try act
+    finally writeNs += System.nanoTime() - beganNs
+  }
+
+  private def name: String = s"map $mapId of shuffle ${dependency.shuffleId}"
+}
