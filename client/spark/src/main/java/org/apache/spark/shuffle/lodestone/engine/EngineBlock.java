@@ -20,4 +20,12 @@ public interface EngineBlock {
    * exactly the bytes that were pushed. Closing it before its end leaves the rest unread.
    */
   InputStream frames();
+
+  /**
+   * Called when the engine cannot decode the frames. It always throws, and ends the task as if the
+   * block was damaged: Spark runs its maps again.
+   *
+   * @param why for logs
+   */
+  void broken(String why);
 }

@@ -22,6 +22,9 @@ private[fetch] final class EngineBlocks(blocks: BlockStreams, task: ReduceTask)
   private val calls = new TaskCalls(task.context)
   private var last: Option[Block] = None
 
+  /** A call has thrown what ends the task. */
+  private var hasFailed = false
+
   override def hasNext: Boolean = {
     last.foreach(_.requireOver())
     asTask(None) {
@@ -50,11 +53,17 @@ private[fetch] final class EngineBlocks(blocks: BlockStreams, task: ReduceTask)
 
   private def merge(): Unit = task.context.taskMetrics().mergeShuffleReadMetrics()
 
-  private def asTask[T](block: Option[BlockId])(act: => T): T =
-    calls {
-      try act
-      catch blocks.check.brokenStream(() => block)
-    }
+  private def asTask[T](block: Option[BlockId])(act: => T): T = {
+    var isDone = false
+    try {
+      val done = calls {
+        try act
+        catch blocks.check.brokenStream(() => block)
+      }
+      isDone = true
+      done
+    } finally if (!isDone) hasFailed = true
+  }
 
   private final class Block(val id: BlockId, stream: InputStream) extends EngineBlock {
     private val bytes = new Stream(id, stream)
@@ -64,6 +73,12 @@ private[fetch] final class EngineBlocks(blocks: BlockStreams, task: ReduceTask)
     override def isPushed: Boolean = id.isInstanceOf[ShuffleBlockChunkId]
 
     override def frames: InputStream = bytes
+
+    override def broken(why: String): Unit = {
+      // The engine may take the end of a failed stream for one that cannot be decoded.
+      if (hasFailed) throw new IllegalStateException(s"the read has failed before: $why")
+      asTask(Some(id))(throw new BrokenRowsException(why))
+    }
 
     /** The engine may know the last frame, and not have looked for the end behind it. */
     def requireOver(): Unit = if (!bytes.isOver && bytes.read() >= 0) {

@@ -11,6 +11,7 @@ import org.junit.jupiter.api.Assertions.{assertEquals, assertFalse, assertThrows
 import org.junit.jupiter.api.Test
 
 import org.apache.spark.{TaskContext, TaskContextImpl}
+import org.apache.spark.shuffle.FetchFailedException
 import org.apache.spark.storage.{BlockId, BlockManagerId, ShuffleBlockId}
 
 /** What the reader of an engine may do with streams, and what becomes of their memory. */
@@ -79,6 +80,17 @@ final class EngineBlocksSuite {
     assertEquals("ab", new String(engine.next().frames().readNBytes(2), "UTF-8"))
     assertTrue(engine.hasNext)
     assertEquals(Seq(0), blocks.released.toSeq)
+  }
+
+  @Test def `a block that the engine cannot decode is fetched from another run of its map`()
+      : Unit = {
+    val engine = reader(new Blocks(Seq("ab")))
+    val block = engine.next()
+    val failed = assertThrows(classOf[FetchFailedException], () => block.broken("no frame"))
+    assertTrue(failed.getMessage.contains("no frame"), failed.getMessage)
+    // An engine may call it for each failure: the first one counts.
+    assertThrows(classOf[IllegalStateException], () => block.broken("no frame"))
+    ()
   }
 
   @Test def `the end of a task ends a call of another thread that waits`(): Unit = {
