@@ -47,9 +47,9 @@ private[driver] object EngineNotice {
       "Auron",
       Seq("spark.sql.extensions" -> "org.apache.spark.sql.auron.AuronSparkSessionExtension"),
       Seq("spark.auron.enable", "spark.auron.enable.shuffleExchange"),
-      "Auron makes rows of its columns for each shuffle",
-      s"With $Manager=org.apache.spark.sql.execution.auron.shuffle.AuronShuffleManager it " +
-        "shuffles columns, without Lodestone."))
+      "Auron 7 and 8 fail each query",
+      s"For Auron 7 and 8 on Spark 3.5 set $Manager=org.apache.spark.shuffle.lodestone.auron." +
+        "LodestoneAuronShuffleManager, which is in the jar lodestone-auron-spark-3.5_2.12."))
 
   /** Returns the lines of the log, if the application has an engine and the usual manager. */
   def apply(conf: SparkConf): Seq[String] =

@@ -28,7 +28,7 @@ final class EngineNoticeSuite {
       "spark.sql.extensions" -> "org.apache.spark.sql.auron.AuronSparkSessionExtension"
     for ((engine, off, name) <- Seq(
         (gluten, "spark.gluten.enabled", "LodestoneGlutenShuffleManager"),
-        (auron, "spark.auron.enable", "AuronShuffleManager"))) {
+        (auron, "spark.auron.enable", "lodestone.auron.LodestoneAuronShuffleManager"))) {
       assertTrue(said(ours, engine).exists(_.contains(name)))
       assertEquals(Nil, said(ours, engine, off -> "false"))
       assertEquals(Nil, said(engine, "spark.shuffle.manager" -> s"org.example.$name"))
