@@ -149,7 +149,7 @@ final class WantedSegmentsSuite {
     assertEquals(None, inTwo(9 << 20, Seq(RemotePart(1, Seq(1)))).middleOf(0), "one copy")
   }
 
-  @Test def `what a map has not sent to other services does not keep a partition from being shared`()
+  @Test def `what a map did not send to other services keeps no partition from being shared`()
       : Unit = {
     val plan = ShufflePlan(0, numPartitions = 1, replicas = 2, Array(Array(a, b, c)))
     def outputs(without: Seq[Int]*) = without.zipWithIndex.map { case (of, map) =>
