@@ -114,10 +114,10 @@ final class LocalFramePushSuite {
   @Test def `threads of native code push a large frame beside small ones`(): Unit = {
     val attempt = new Attempt(mapId = 1)
     val sizes = 4 +: (5 << 20) +: Seq.fill(500)(300)
-    val given = sizes.zipWithIndex.map { case (size, i) =>
+    val pushed = sizes.zipWithIndex.map { case (size, i) =>
       new FakeNative.Frame(i % partitions, frame(i, size))
     }
-    FakeNative.pushAll(attempt.push, given.iterator.asJava, 4, 7)
+    FakeNative.pushAll(attempt.push, pushed.iterator.asJava, 4, 7)
     attempt.push.commit()
     for (partition <- 0 until partitions) {
       val in = ByteBuffer.wrap(attempt.block(partition))
