@@ -7,9 +7,11 @@ package org.apache.gluten.vectorized;
  */
 public class GlutenSplitResult {
   private final long[] partitionLengths;
+  private final long[] rawPartitionLengths;
 
-  public GlutenSplitResult(long[] partitionLengths) {
+  public GlutenSplitResult(long[] partitionLengths, long[] rawPartitionLengths) {
     this.partitionLengths = partitionLengths;
+    this.rawPartitionLengths = rawPartitionLengths;
   }
 
   public long[] getPartitionLengths() {
@@ -17,7 +19,7 @@ public class GlutenSplitResult {
   }
 
   public long[] getRawPartitionLengths() {
-    return partitionLengths;
+    return rawPartitionLengths;
   }
 
   public long getTotalWriteTime() {

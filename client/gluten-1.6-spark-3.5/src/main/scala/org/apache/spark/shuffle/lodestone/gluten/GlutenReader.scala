@@ -9,6 +9,7 @@ import org.apache.spark.{InterruptibleIterator, ShuffleDependency, TaskContext}
 import org.apache.spark.shuffle.ShuffleReader
 import org.apache.spark.shuffle.lodestone.engine.EngineReader
 import org.apache.spark.storage.BlockId
+import org.apache.spark.util.CompletionIterator
 
 /**
  * Gives the blocks of a pushed shuffle to Gluten's native reader. It decodes pushed frames, and
@@ -31,7 +32,11 @@ private[gluten] final class GlutenReader[K, C](
         blocks.addRows(1)
         batch
       }
-    new InterruptibleIterator(context, batches).asInstanceOf[Iterator[Product2[K, C]]]
+    // Gluten adds the rows of a batch after it has got it. The last one comes after the last block.
+    val counted = CompletionIterator[(Any, Any), Iterator[(Any, Any)]](
+      batches,
+      context.taskMetrics().mergeShuffleReadMetrics())
+    new InterruptibleIterator(context, counted).asInstanceOf[Iterator[Product2[K, C]]]
   }
 }
 

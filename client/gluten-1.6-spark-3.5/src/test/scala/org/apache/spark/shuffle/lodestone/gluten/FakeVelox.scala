@@ -126,6 +126,7 @@ private[apache] object FakeVelox extends NativeCode {
       out: Partitions) {
     private val held = Array.fill(numPartitions)(ArrayBuffer.empty[String])
     private var heldBytes = 0L
+    private val rawLengths = new Array[Long](numPartitions)
 
     def write(batch: ColumnarBatch, numRows: Int): Long = {
       for (i <- 0 until numRows) {
@@ -135,6 +136,7 @@ private[apache] object FakeVelox extends NativeCode {
         heldBytes += text.length + 1L
         val partition = Math.floorMod(batch.column(0).getInt(i), numPartitions)
         held(partition) += text
+        rawLengths(partition) += text.length + 1L
         if (!isSort && held(partition).size >= HashRows) evict(partition)
       }
       if (isSort && heldBytes >= SortBytes) evictAll()
@@ -150,7 +152,7 @@ private[apache] object FakeVelox extends NativeCode {
 
     def stop(): GlutenSplitResult = {
       evictAll()
-      new GlutenSplitResult(out.end(isSort))
+      new GlutenSplitResult(out.end(isSort), rawLengths)
     }
 
     def close(): Unit = {

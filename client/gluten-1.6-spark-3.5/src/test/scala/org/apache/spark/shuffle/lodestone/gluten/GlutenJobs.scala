@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 package org.apache.spark.shuffle.lodestone.gluten
 
+import java.util.concurrent.atomic.LongAdder
+
 import org.apache.gluten.config.{HashShuffleWriterType, ShuffleWriterType}
 import org.apache.gluten.libvelox.NativeCode
 import org.apache.gluten.vectorized.NativePartitioning
@@ -8,12 +10,13 @@ import org.junit.jupiter.api.{AfterEach, BeforeEach}
 import org.junit.jupiter.api.Assertions.assertEquals
 
 import org.apache.spark._
+import org.apache.spark.executor.TempShuffleReadMetrics
 import org.apache.spark.rdd.RDD
 import org.apache.spark.serializer.Serializer
 import org.apache.spark.shuffle.ColumnarShuffleDependency
 import org.apache.spark.shuffle.lodestone.EngineJobs
 import org.apache.spark.shuffle.lodestone.executor.fetch.ReadRange
-import org.apache.spark.sql.execution.metric.SQLMetrics
+import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics, SQLShuffleReadMetricsReporter}
 import org.apache.spark.sql.execution.vectorized.OnHeapColumnVector
 import org.apache.spark.sql.types.{IntegerType, StringType}
 import org.apache.spark.sql.vectorized.{ColumnVector, ColumnarBatch}
@@ -74,6 +77,9 @@ private[gluten] abstract class GlutenJobs
 }
 
 private[gluten] object GlutenJobs {
+
+  /** The memory of others stays until the task ends. */
+  val closedBatches = new LongAdder
   private val Metrics = Seq(
     "numInputRows",
     "inputBatches",
@@ -92,7 +98,12 @@ private[gluten] object GlutenJobs {
       keys.putInt(i, key)
       texts.putByteArray(i, text.getBytes("UTF-8"))
     }
-    new ColumnarBatch(Array[ColumnVector](keys, texts), rows.size)
+    new ColumnarBatch(Array[ColumnVector](keys, texts), rows.size) {
+      override def close(): Unit = {
+        closedBatches.increment()
+        super.close()
+      }
+    }
   }
 }
 
@@ -104,12 +115,16 @@ private final class ColumnsRead(
     ranges: Seq[ReadRange])
     extends RDD[String](columns.rdd.sparkContext, Seq(columns)) {
   private val handle = columns.shuffleHandle
+  private val metrics =
+    SQLShuffleReadMetricsReporter.createShuffleReadMetrics(columns.rdd.sparkContext)
 
   override protected def getPartitions: Array[Partition] =
     ranges.indices.map(RangePart(_): Partition).toArray
 
   override def compute(part: Partition, context: TaskContext): Iterator[String] = {
     val range = ranges(part.index)
+    val counts =
+      new ColumnarCounts(context.taskMetrics().createTempShuffleReadMetrics(), metrics)
     SparkEnv.get.shuffleManager
       .getReader[Int, Seq[String]](
         handle,
@@ -118,8 +133,19 @@ private final class ColumnsRead(
         range.startPartition,
         range.endPartition,
         context,
-        context.taskMetrics().createTempShuffleReadMetrics())
+        counts)
       .read()
-      .flatMap(_._2)
+      .flatMap { case (_, rows) =>
+        counts.addRows(rows.size)
+        rows
+      }
   }
+}
+
+/** Gluten's reader counts batches as records. The rows are added when a batch is there. */
+private final class ColumnarCounts(temp: TempShuffleReadMetrics, metrics: Map[String, SQLMetric])
+    extends SQLShuffleReadMetricsReporter(temp, metrics) {
+  override def incRecordsRead(batches: Long): Unit = ()
+
+  def addRows(rows: Int): Unit = super.incRecordsRead(rows.toLong)
 }

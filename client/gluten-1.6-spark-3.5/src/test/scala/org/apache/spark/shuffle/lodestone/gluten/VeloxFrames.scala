@@ -4,6 +4,7 @@ package org.apache.spark.shuffle.lodestone.gluten
 import java.io.{ByteArrayOutputStream, DataOutputStream, EOFException, InputStream}
 import java.nio.ByteBuffer
 
+import scala.collection.mutable.ArrayBuffer
 import scala.reflect.ClassTag
 
 import org.apache.gluten.config.{ShuffleWriterType, SortShuffleWriterType}
@@ -102,22 +103,42 @@ private final class VeloxReader(
   private var in: InputStream = _
   private var words = Seq.empty[String]
 
-  /** Returns the texts of a frame, or null behind the last one. */
+  /** After the last stream there is no call of Java any more. */
+  private var isOver = false
+
+  /** Returns the texts of a batch, or null behind the last one. */
   def next(): Seq[String] = {
-    if (in == null) open()
+    if (in == null && !isOver) open()
+    if (isSort) nextRows() else nextFrame()
+  }
+
+  private def nextFrame(): Seq[String] = {
     var texts: Seq[String] = null
-    while (in != null && texts == null) {
-      texts = if (isSort) readRow() else readFrame()
+    while (!isOver && texts == null) {
+      texts = readFrame()
       if (texts == null || leavesAt.exists(texts.contains)) open()
     }
     texts
+  }
+
+  /** Rows are read over all streams until a batch is full: the last one comes after their end. */
+  private def nextRows(): Seq[String] = {
+    val rows = ArrayBuffer.empty[String]
+    while (!isOver && rows.size < VeloxReader.BatchRows) {
+      readRow() match {
+        case Some(row) => rows += row
+        case None => open()
+      }
+    }
+    if (rows.isEmpty) null else rows.toSeq
   }
 
   def close(): Unit = if (in != null) in.close()
 
   private def open(): Unit = {
     close()
-    in = if (streams.hasNext) streams.next()._2 else null
+    isOver = !streams.hasNext
+    in = if (isOver) null else streams.next()._2
   }
 
   private def readFrame(): Seq[String] = {
@@ -137,9 +158,9 @@ private final class VeloxReader(
 
   private def texts(count: Int): Seq[String] = Seq.fill(count)(readText(readInt()))
 
-  private def readRow(): Seq[String] = {
+  private def readRow(): Option[String] = {
     val head = new Array[Byte](Integer.BYTES)
-    if (read(head) == 0) null else Seq(readText(ByteBuffer.wrap(head).getInt))
+    if (read(head) == 0) None else Some(readText(ByteBuffer.wrap(head).getInt))
   }
 
   private def readText(length: Int): String = {
@@ -160,4 +181,10 @@ private final class VeloxReader(
     if (count > 0 && count < bytes.length) throw new VeloxException("undefined behaviour")
     count
   }
+}
+
+private object VeloxReader {
+
+  /** As `spark.gluten.sql.columnar.maxBatchSize`. */
+  val BatchRows = 4096
 }

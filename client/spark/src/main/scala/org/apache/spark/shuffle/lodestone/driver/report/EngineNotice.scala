@@ -42,7 +42,9 @@ private[driver] object EngineNotice {
       Seq("spark.gluten.enabled", "spark.gluten.sql.columnar.shuffle"),
       "Gluten makes rows of its columns for each shuffle",
       s"For Gluten 1.6 on Spark 3.5 set $Manager=org.apache.spark.shuffle.lodestone.gluten." +
-        "LodestoneGlutenShuffleManager, which is in the jar lodestone-gluten-1.6-spark-3.5_2.12."),
+        "LodestoneGlutenShuffleManager, which is in the jar lodestone-gluten-1.6-spark-3.5_2.12. It " +
+        "takes Gluten's shuffles in mode remote. For other releases of Gluten set " +
+        s"$Manager=org.apache.spark.shuffle.sort.ColumnarShuffleManager, without Lodestone."),
     Known(
       "Auron",
       Seq("spark.sql.extensions" -> "org.apache.spark.sql.auron.AuronSparkSessionExtension"),
