@@ -42,13 +42,14 @@ private[driver] object EngineNotice {
       Seq("spark.gluten.enabled", "spark.gluten.sql.columnar.shuffle"),
       "Gluten makes rows of its columns for each shuffle",
       s"For Gluten 1.6 on Spark 3.5 set $Manager=org.apache.spark.shuffle.lodestone.gluten." +
-        "LodestoneGlutenShuffleManager, which is in the jar lodestone-gluten-1.6-spark-3.5_2.12. It " +
-        "takes Gluten's shuffles in mode remote. For other releases of Gluten set " +
+        "LodestoneGlutenShuffleManager, which is in the jar " +
+        "lodestone-gluten-1.6-spark-3.5_2.12. It takes Gluten's shuffles in mode remote. " +
+        "For other releases of Gluten set " +
         s"$Manager=org.apache.spark.shuffle.sort.ColumnarShuffleManager, without Lodestone."),
     Known(
       "Auron",
       Seq("spark.sql.extensions" -> "org.apache.spark.sql.auron.AuronSparkSessionExtension"),
-      Seq("spark.auron.enable", "spark.auron.enable.shuffleExchange"),
+      Seq("spark.auron.enabled", "spark.auron.enable", "spark.auron.enable.shuffleExchange"),
       "Auron 7 and 8 fail each query",
       s"For Auron 7 and 8 on Spark 3.5 set $Manager=org.apache.spark.shuffle.lodestone.auron." +
         "LodestoneAuronShuffleManager, which is in the jar lodestone-auron-spark-3.5_2.12."))

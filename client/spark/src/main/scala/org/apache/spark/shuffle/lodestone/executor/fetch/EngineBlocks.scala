@@ -123,10 +123,12 @@ private[fetch] final class EngineBlocks(blocks: BlockStreams, task: ReduceTask)
 
 /**
  * Calls of one thread at a time, each made as the task's. The end of the task interrupts a call of
- * another thread: what it waits for comes no more.
+ * another thread: what it waits for comes no more. An engine may have set the task's context on its
+ * own threads as well, so the thread counts too. This is created on the task's.
  */
 private final class TaskCalls(context: TaskContext) {
-  private var calling: Option[Thread] = None
+  private val own = Thread.currentThread
+  @volatile private var calling: Option[Thread] = None
   private var isInterrupted = false
   private var isOver = false
 
@@ -134,7 +136,9 @@ private final class TaskCalls(context: TaskContext) {
 
   def apply[T](act: => T): T = {
     val before = TaskContext.get()
-    val isOther = before ne context
+    val caller = Thread.currentThread
+    // A call may be part of another one.
+    val isOther = ((caller ne own) || (before ne context)) && !calling.contains(caller)
     if (isOther) begin()
     try {
       context.killTaskIfInterrupted()

@@ -28,6 +28,7 @@ final class EngineNoticeSuite {
       "spark.sql.extensions" -> "org.apache.spark.sql.auron.AuronSparkSessionExtension"
     for ((engine, off, name) <- Seq(
         (gluten, "spark.gluten.enabled", "LodestoneGlutenShuffleManager"),
+        (auron, "spark.auron.enabled", "lodestone.auron.LodestoneAuronShuffleManager"),
         (auron, "spark.auron.enable", "lodestone.auron.LodestoneAuronShuffleManager"))) {
       assertTrue(said(ours, engine).exists(_.contains(name)))
       assertEquals(Nil, said(ours, engine, off -> "false"))

@@ -93,7 +93,13 @@ final class EngineBlocksSuite {
     ()
   }
 
-  @Test def `the end of a task ends a call of another thread that waits`(): Unit = {
+  @Test def `the end of a task ends a call of another thread that waits`(): Unit =
+    assertEndsWaiting(() => ())
+
+  @Test def `so it does if the engine has set the task's context on its thread`(): Unit =
+    assertEndsWaiting(() => TaskContext.setTaskContext(context))
+
+  private def assertEndsWaiting(begin: () => Unit): Unit = {
     val begun = new CountDownLatch(1)
     val waiting = new Iterator[(BlockId, InputStream)] {
       override def hasNext: Boolean = true
@@ -106,7 +112,7 @@ final class EngineBlocksSuite {
     val engine = reader(waiting)
     val ended = new AtomicReference[Throwable]
     val thread = new Thread(() =>
-      try { engine.next(); () }
+      try { begin(); engine.next(); () }
       catch { case thrown: InterruptedException => ended.set(thrown) })
     thread.start()
     assertTrue(begun.await(20, TimeUnit.SECONDS))
@@ -116,7 +122,7 @@ final class EngineBlocksSuite {
     assertEquals(classOf[InterruptedException], ended.get.getClass)
     val after = new AtomicReference[Throwable]
     val late = new Thread(() =>
-      try { engine.hasNext; () }
+      try { begin(); engine.hasNext; () }
       catch { case thrown: IllegalStateException => after.set(thrown) })
     late.start()
     late.join(TimeUnit.SECONDS.toMillis(20))

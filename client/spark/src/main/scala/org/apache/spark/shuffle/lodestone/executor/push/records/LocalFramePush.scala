@@ -69,16 +69,22 @@ private[lodestone] final class LocalFramePush(
   override def partitionLengths(): Array[Long] = synchronized(lengths.clone())
 
   override def commit(): MapStatus = working {
-    timed(commitFile())
+    val committed = timed(commitFile())
     isCommitted = true
     frames.close()
-    metrics.incBytesWritten(lengths.sum)
+    metrics.incBytesWritten(committed.sum)
     metrics.incWriteTime(writeNs)
-    MapStatuses(blocks.shuffleServerId, lengths, mapId, RowChecksums(dependency))
+    MapStatuses(blocks.shuffleServerId, committed, mapId, RowChecksums(dependency))
   }
 
-  private def commitFile(): Unit = {
+  /**
+   * Returns the lengths of the blocks that are there. If another attempt has the same map id
+   * (`spark.shuffle.useOldFetchProtocol`) and was first, Spark keeps its file, and writes its
+   * lengths into the array.
+   */
+  private def commitFile(): Array[Long] = {
     val (shuffleId, none) = (dependency.shuffleId, Array.emptyLongArray)
+    val committed = lengths.clone()
     // Without a frame there is no file, as with Spark's own writers.
     val whole =
       if (frames.isEmpty) None
@@ -88,7 +94,8 @@ private[lodestone] final class LocalFramePush(
         frames.gather(file)
         OutputCheck.file(lengths.sum, file.length())
       }
-      resolver.writeMetadataFileAndCommit(shuffleId, mapId, lengths.clone(), none, whole.orNull)
+      resolver.writeMetadataFileAndCommit(shuffleId, mapId, committed, none, whole.orNull)
+      committed
     } finally {
       // It has another name when it is committed.
       whole.foreach(_.delete())

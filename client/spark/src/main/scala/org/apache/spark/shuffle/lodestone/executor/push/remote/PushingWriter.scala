@@ -11,7 +11,8 @@ import org.apache.spark.shuffle.lodestone.engine.FramePush
  * The writer of a map task whose engine pushes frames.
  *
  * @param engine
- *   pushes all of these rows, and has no call under way when it returns or throws
+ *   pushes all of these rows, and has no call under way when it returns. If it throws, it may have
+ *   some: the abort ends them
  */
 private[lodestone] final class PushingWriter[K, V](push: FramePush)(
     engine: Iterator[Product2[K, V]] => Unit)

@@ -48,10 +48,13 @@ final class LocalFramePushSuite {
   }
 
   /** The attempt of a map, and its task. */
-  private final class Attempt(mapId: Long, mostFrames: Int = FrameFile.MostFrames) {
+  private final class Attempt(
+      mapId: Long,
+      mostFrames: Int = FrameFile.MostFrames,
+      of: Option[ShuffleDependency[Int, Int, Int]] = None) {
     private val memory = new TaskMemoryManager(UnifiedMemoryManager(new SparkConf(false), 1), 0)
     val context = new TaskContextImpl(0, 0, 0, mapId, 0, 2, memory, new Properties, null)
-    private val dependency = {
+    private val dependency = of.getOrElse {
       val rows = spark.parallelize(0 until 2, 2).map(x => (x, x))
       new ShuffleDependency[Int, Int, Int](rows, new HashPartitioner(partitions))
     }
@@ -68,6 +71,9 @@ final class LocalFramePushSuite {
         finally in.close()
       }
     }
+
+    /** Another attempt with the same map id. */
+    def again(): Attempt = new Attempt(mapId, mostFrames, Some(dependency))
 
     def remove(): Unit = resolver.removeDataByMap(dependency.shuffleId, mapId)
 
@@ -109,6 +115,20 @@ final class LocalFramePushSuite {
       assertEquals(2, files.size, s"$files")
       attempt.remove()
     }
+  }
+
+  @Test def `an attempt whose file Spark does not take reports the blocks that are there`()
+      : Unit = {
+    val first = new Attempt(mapId = 7)
+    first.push.push(0, ByteBuffer.wrap(frame(1, 40)))
+    first.push.commit()
+    val second = first.again()
+    second.push.push(1, ByteBuffer.wrap(frame(2, 50)))
+    val status = second.push.commit()
+    assertEquals(frame(1, 40).toSeq, second.block(0).toSeq)
+    assertTrue(status.getSizeForBlock(0) > 0)
+    assertEquals(0, status.getSizeForBlock(1))
+    first.remove()
   }
 
   @Test def `threads of native code push a large frame beside small ones`(): Unit = {
