@@ -9,7 +9,7 @@ import org.apache.spark.shuffle.sort.SortShuffleManager
 private[spark] final class LodestoneShuffleManager(conf: SparkConf, isDriver: Boolean)
     extends SortShuffleManager(conf)
     with LodestoneShuffles {
-  override protected val core = new ShuffleCore(conf, isDriver, below(None))
+  override protected val core = new ShuffleCore(conf, isDriver, below(None, shuffleBlockResolver))
 
   /** Returns the hosts where the tasks of these reads of a shuffle should run, if they gain. */
   private[lodestone] def hostsFor(shuffleId: Int, reads: Seq[ReadSize]): Option[TaskHosts] =

@@ -52,8 +52,15 @@ private[lodestone] trait LodestoneShuffles extends ShuffleManager {
     super.stop()
   }
 
-  /** Returns the manager that the class extends, which knows nothing of Lodestone. */
-  protected def below(of: Option[Engine]): InnerShuffles = new InnerShuffles {
+  /**
+   * Returns the manager that the class extends, which knows nothing of Lodestone.
+   *
+   * @param files
+   *   its resolver. The type that `ShuffleManager` itself has for it differs between Spark releases
+   */
+  protected def below(
+      of: Option[Engine],
+      files: => IndexShuffleBlockResolver): InnerShuffles = new InnerShuffles {
     override def register[K, V, C](
         shuffleId: Int,
         dependency: ShuffleDependency[K, V, C]): BaseShuffleHandle[K, V, C] =
@@ -82,8 +89,7 @@ private[lodestone] trait LodestoneShuffles extends ShuffleManager {
         context,
         metrics)
 
-    override def resolver: IndexShuffleBlockResolver =
-      shuffleBlockResolver.asInstanceOf[IndexShuffleBlockResolver]
+    override def resolver: IndexShuffleBlockResolver = files
 
     override def engine: Option[Engine] = of
   }

@@ -23,7 +23,8 @@ private[spark] final class LodestoneAuronShuffleManager(conf: SparkConf, isDrive
     with LodestoneShuffles {
   if (isDriver) AuronDefaults(conf)
 
-  override protected val core = new ShuffleCore(conf, isDriver, below(Some(Auron)))
+  override protected val core =
+    new ShuffleCore(conf, isDriver, below(Some(Auron), shuffleBlockResolver))
 
   override protected def read[K, C](
       handle: ShuffleHandle,

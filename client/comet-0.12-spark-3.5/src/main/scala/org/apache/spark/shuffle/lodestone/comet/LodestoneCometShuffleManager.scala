@@ -21,7 +21,8 @@ private[spark] final class LodestoneCometShuffleManager(conf: SparkConf, isDrive
     CometDefaults(conf)
   }
 
-  override protected val core = new ShuffleCore(conf, isDriver, below(Some(Comet)))
+  override protected val core =
+    new ShuffleCore(conf, isDriver, below(Some(Comet), shuffleBlockResolver))
 
   override protected def read[K, C](
       handle: ShuffleHandle,

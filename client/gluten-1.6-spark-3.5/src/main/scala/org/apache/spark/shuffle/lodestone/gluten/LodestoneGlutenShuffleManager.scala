@@ -29,7 +29,8 @@ private[spark] final class LodestoneGlutenShuffleManager(conf: SparkConf, isDriv
   GlutenLinkage.check()
   if (isDriver) GlutenDefaults(conf)
 
-  override protected val core = new ShuffleCore(conf, isDriver, below(Some(Gluten)))
+  override protected val core =
+    new ShuffleCore(conf, isDriver, below(Some(Gluten), shuffleBlockResolver))
 
   override protected def read[K, C](
       handle: ShuffleHandle,

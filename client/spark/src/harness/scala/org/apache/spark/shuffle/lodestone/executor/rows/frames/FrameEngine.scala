@@ -47,7 +47,8 @@ private[lodestone] abstract class FrameShuffles(
     frameEngine: Engine)
     extends OwnShuffleManager(conf)
     with LodestoneShuffles {
-  override protected val core = new ShuffleCore(conf, isDriver, below(Some(frameEngine)))
+  override protected val core =
+    new ShuffleCore(conf, isDriver, below(Some(frameEngine), shuffleBlockResolver))
 }
 
 /** The engine's own manager, which knows nothing of Lodestone. */
