@@ -82,12 +82,16 @@ ADAPTIVE = {
 
 @pytest.fixture
 def query(network, start_job, plain_answer):
-    """Runs queries of TPC-H with the daemons that the plugin starts; checks that the answers are
-    plain Spark's."""
-    driver, cluster, _ = network
+    """Runs queries of TPC-H; checks that the answers are plain Spark's. The services are there from
+    the start: if the plugin has to start them, the first shuffle may get one of both only."""
+    driver, cluster, daemons = network
 
     def start(mode: str, near: bool) -> Outcome:
-        conf = {"spark.lodestone.mode": mode, "spark.lodestone.nearReads": str(near).lower()}
+        conf = {
+            "spark.lodestone.mode": mode,
+            "spark.lodestone.services": services_of(daemons),
+            "spark.lodestone.nearReads": str(near).lower(),
+        }
         conf |= ADAPTIVE | BOTH_EXECUTORS
         arguments = {"tables": str(tables.small(SCALE, PIECE)), "queries": QUERIES}
         outcome = start_job(Job("shipments", arguments, cluster.master, conf, driver)).wait()
