@@ -12,18 +12,12 @@ from harness import comet
 from harness.daemon import free_port
 from harness.processes import executors_of
 from harness.spark_process import ONE_EXECUTOR, TWO_EXECUTORS, Job
-from tpcds import answer
-from tpcds import query as tpcds
-from tpcds import tables as tpcds_tables
 from tpch import query, tables
 
 # All 22 run in both modes with --all-lines only.
 QUERIES = {"merge": ["q03", "q18"], "remote": ["q09", "q13"]}
 # Tables in many small pieces: 20 maps of lineitem.
 SCALE, PIECE = "0.02", "256KB"
-# Of TPC-DS: subqueries, deviations, windows, a rollup, and full outer joins.
-DECISIONS = ["q6", "q14a", "q23b", "q35", "q39a", "q51", "q67", "q72", "q95", "q97"]
-OF_TPCDS = "0.01", "512KB"
 CONF = {
     "spark.sql.files.maxPartitionBytes": "256k",
     # Otherwise nearly all joins of such small tables need no shuffle.
@@ -62,24 +56,6 @@ def test_comets_shuffles_have_plain_sparks_answers(
             assert one["state"] == {"merge": "merged", "remote": "remote"}[mode], one
             assert one["originalsRead"] == 0, one
             assert one["mergedBlocksRead"] > 0, one
-
-
-@pytest.mark.lines("3.5", seldom=["3.5"])
-@pytest.mark.parametrize("mode", ["merge", "remote"])
-def test_queries_of_tpcds_on_comet_have_plain_sparks_answers(
-    mode, start_daemon, start_job, plain_answer
-):
-    arguments = {"tables": str(tpcds_tables.make(*OF_TPCDS)), "queries": DECISIONS}
-    job = replace(job_of(start_daemon().host_port, [], mode), name="decisions", arguments=arguments)
-    outcome = start_job(job).wait()
-    right = plain_answer(Job("decisions", arguments, conf=CONF))
-    for name, wanted, found in zip(DECISIONS, right, outcome.answer, strict=True):
-        assert wanted, f"{name} asks nothing of these tables"
-        assert not answer.difference(wanted, found, tpcds.is_exact(name)), name
-    shuffles = comet.shuffles_of(outcome.report)
-    assert shuffles
-    states = {one["state"] for one in shuffles if one["maps"] > 1 or mode == "remote"}
-    assert states == {{"merge": "merged", "remote": "remote"}[mode]}
 
 
 @pytest.mark.lines("3.5")
