@@ -10,7 +10,7 @@ const BANNED: [&str; 12] = [
 ];
 /// Spark's own word for the class that ours extends.
 const SPARKS_WORD: &str = "shuffle_manager";
-/// The names there are those of other projects, whose classes they stand for.
+/// Stubs have the names of classes of other projects.
 const STUBS: &str = "client/stubs/";
 const RULE: &str = "empty name";
 const TYPE_KEYWORDS: [&str; 8] = [

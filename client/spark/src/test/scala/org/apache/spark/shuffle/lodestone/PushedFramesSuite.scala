@@ -2,13 +2,11 @@
 package org.apache.spark.shuffle.lodestone
 
 import java.util.SplittableRandom
-import java.util.concurrent.atomic.LongAdder
 
 import org.junit.jupiter.api.Assertions.{assertEquals, assertTrue}
 import org.junit.jupiter.api.Test
 
-import org.apache.spark.{FetchFailed, SparkContext, SparkEnv, Success, TaskKilled}
-import org.apache.spark.scheduler.{SparkListener, SparkListenerTaskEnd}
+import org.apache.spark.SparkEnv
 import org.apache.spark.shuffle.lodestone.executor.rows.frames.{
   OwnWaySerializer,
   PushingEngine,
@@ -20,30 +18,7 @@ import org.apache.spark.shuffle.lodestone.plan.Reason
  * The contract of an engine that pushes: whole jobs whose frames come from threads of native code,
  * which writes over its memory as soon as a call returns. All rows come out once.
  */
-final class PushedFramesSuite extends EngineJobs(classOf[PushingEngineShuffleManager]) {
-  private val rowsRead = new LongAdder
-  private val bytesWritten = new LongAdder
-
-  private def follow(spark: SparkContext): Unit = spark.addSparkListener(new SparkListener {
-    override def onTaskEnd(end: SparkListenerTaskEnd): Unit = {
-      rowsRead.add(end.taskMetrics.shuffleReadMetrics.recordsRead)
-      bytesWritten.add(end.taskMetrics.shuffleWriteMetrics.bytesWritten)
-    }
-  })
-
-  /** Memory for two small requests. */
-  private val small = Seq(
-    "spark.lodestone.push.memory" -> "256k",
-    "spark.lodestone.push.batchSize" -> "128k",
-    "spark.lodestone.push.maxBlockSize" -> "128k")
-
-  private def assertRemote(): Unit = {
-    assertEquals("remote", shuffle.get("state").asText, LodestoneReport.json())
-    assertEquals("pushed-1", shuffle.get("format").asText)
-    assertEquals(0, shuffle.get("originalsRead").asInt)
-    assertEquals("{}", reasons)
-  }
-
+final class PushedFramesSuite extends PushJobs(classOf[PushingEngineShuffleManager], "pushed-1") {
   @Test def `frames of native threads come out once each and leave no file`(): Unit = {
     withSpark("remote", start(2)) { spark =>
       follow(spark)
@@ -84,18 +59,8 @@ final class PushedFramesSuite extends EngineJobs(classOf[PushingEngineShuffleMan
     assertRemote()
   }
 
-  @Test def `a larger frame keeps its shuffle on executors and no other`(): Unit = {
-    withSpark("remote", start(2), ownHost) { spark =>
-      val rows = spark.parallelize(0 until 8, 4).map { i =>
-        (i, "x".repeat(if (i == 5) 65 << 20 else i))
-      }
-      assertEquals(summary(rows.map(_._2)), summary(shuffled(rows)))
-      assertEquals(expected(spark), summary(shuffled(texts(spark))))
-      LodestoneReport.awaitQuiet(10000)
-    }
-    assertTrue(report.at(s"/totals/reasons/${Reason.PushTooLarge.code}").asInt > 0, reasons)
-    assertEquals("remote", report.at("/shuffles/1/state").asText, LodestoneReport.json())
-  }
+  @Test def `a larger frame keeps its shuffle on executors and no other`(): Unit =
+    assertLargeFrameIsKept()
 
   @Test def `a map output without a frame is whole`(): Unit = {
     withSpark("remote", start(1)) { spark =>
@@ -113,61 +78,17 @@ final class PushedFramesSuite extends EngineJobs(classOf[PushingEngineShuffleMan
     assertRemote()
   }
 
-  private def assertOneFailed(event: String => String): Unit = {
-    val failed = withSpark("remote", start(2)) { spark =>
-      val ends = endsOf(spark)
-      assertEquals(expected(spark), summary(shuffled(textsMeeting(spark)(event))))
-      assertTrue(hasMet)
-      assertEquals(Nil, outputs)
-      LodestoneReport.awaitQuiet(10000)
-      ends
-    }
-    assertEquals(1, failed.toArray().count(_ != Success), s"$failed")
-    assertRemote()
-  }
-
   @Test def `rows that fail in the middle leave no frame behind`(): Unit =
     assertOneFailed(_ => throw new IllegalStateException("on purpose"))
 
   @Test def `native code that fails in the middle leaves no frame behind`(): Unit =
     assertOneFailed(_ => PushingEngine.Poison)
 
-  @Test def `a task that is killed while native code pushes ends at once`(): Unit = {
-    val settings = small :+ ("spark.lodestone.request.timeout" -> "60s")
-    withSpark("remote", start(1), settings: _*) { spark =>
-      val ends = endsOf(spark)
-      val rows = textsMeeting(spark) { text =>
-        daemons.head.freeze()
-        text
-      }
-      val waiting = shuffled(rows).countAsync()
-      while (!hasMet) Thread.`yield`()
-      waiting.cancel()
-      assertOneKilled(ends)
-      daemons.head.thaw()
-      assertEquals(expected(spark), summary(shuffled(texts(spark))))
-    }
-  }
+  @Test def `a task that is killed while native code pushes ends at once`(): Unit =
+    assertKilledTaskEnds(small: _*)
 
-  @Test def `a service that dies while maps push costs no row and no failed task`(): Unit = {
-    val ends = withSpark("remote", start(2)) { spark =>
-      val ends = endsOf(spark)
-      val rows = textsMeeting(spark) { text =>
-        daemons.head.kill()
-        text
-      }
-      assertEquals(expected(spark), summary(shuffled(rows)))
-      assertTrue(hasMet)
-      LodestoneReport.awaitQuiet(10000)
-      ends
-    }
-    assertTrue(reasons != "{}", "the loss was not met")
-    val counted = ends.toArray().filter {
-      case Success | _: TaskKilled | _: FetchFailed => false
-      case _ => true
-    }
-    assertEquals(0, counted.length, s"$ends")
-  }
+  @Test def `a service that dies while maps push costs no row and no failed task`(): Unit =
+    assertDeathCostsNothing()
 
   @Test def `a service that is lost before it is read has all maps run again`(): Unit = {
     assertAllMapsRunAgain()

@@ -6,8 +6,7 @@ import org.apache.spark.shuffle._
 import org.apache.spark.shuffle.lodestone.{Engine, LodestoneShuffles, ShuffleCore}
 import org.apache.spark.shuffle.lodestone.engine.FramePush
 import org.apache.spark.shuffle.lodestone.executor.fetch.ReadRange
-import org.apache.spark.shuffle.lodestone.executor.rows.frames.{FrameCodec, FrameDecoder}
-import org.apache.spark.shuffle.lodestone.plan.BlockFormat
+import org.apache.spark.shuffle.lodestone.executor.rows.frames.{FrameCodec, NativeFrames}
 
 /**
  * The value of `spark.shuffle.manager` for applications with Auron. In mode remote, native code
@@ -48,11 +47,7 @@ private object Auron extends Engine {
   override val withFrames: Set[Class[_]] = Set.empty
 
   /** The frames are the same since Auron 7. */
-  override val codec: FrameCodec = new FrameCodec {
-    override val format: BlockFormat.EngineFrames = BlockFormat.EngineFrames("auron-7")
-    override def decoder(dependency: ShuffleDependency[_, _, _]): FrameDecoder =
-      throw new IllegalStateException("native code decodes the frames of Auron")
-  }
+  override val codec: FrameCodec = new NativeFrames("auron-7")
 
   override def pushing[K, V](
       handle: BaseShuffleHandle[K, V, _],

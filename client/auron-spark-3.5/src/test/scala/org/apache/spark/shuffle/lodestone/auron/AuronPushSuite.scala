@@ -1,32 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 package org.apache.spark.shuffle.lodestone.auron
 
-import java.util.concurrent.atomic.LongAdder
-
 import org.junit.jupiter.api.Assertions.{assertEquals, assertThrows, assertTrue}
 import org.junit.jupiter.api.Test
 
-import org.apache.spark.{FetchFailed, HashPartitioner, SparkContext, SparkException}
-import org.apache.spark.{Success, TaskKilled}
+import org.apache.spark.{HashPartitioner, SparkException}
 import org.apache.spark.rdd.ShuffledRDD
-import org.apache.spark.scheduler.{SparkListener, SparkListenerTaskEnd}
 import org.apache.spark.shuffle.lodestone.LodestoneReport
 import org.apache.spark.shuffle.lodestone.executor.fetch.ReadRange
 import org.apache.spark.shuffle.lodestone.executor.rows.frames.PushingEngine
-import org.apache.spark.shuffle.lodestone.plan.Reason
 
 /** Auron's contract in mode remote: its native code pushes to services, and reads from them. */
 final class AuronPushSuite extends AuronJobs {
-  private val (rowsWritten, rowsRead, bytesWritten) = (new LongAdder, new LongAdder, new LongAdder)
-
-  private def follow(spark: SparkContext): Unit = spark.addSparkListener(new SparkListener {
-    override def onTaskEnd(end: SparkListenerTaskEnd): Unit = {
-      rowsWritten.add(end.taskMetrics.shuffleWriteMetrics.recordsWritten)
-      bytesWritten.add(end.taskMetrics.shuffleWriteMetrics.bytesWritten)
-      rowsRead.add(end.taskMetrics.shuffleReadMetrics.recordsRead)
-    }
-  })
-
   @Test def `frames of native code come out once each and leave no file`(): Unit = {
     withSpark("remote", start(2)) { spark =>
       follow(spark)
@@ -51,18 +36,8 @@ final class AuronPushSuite extends AuronJobs {
     assertRemote()
   }
 
-  @Test def `a larger frame keeps its shuffle on executors and no other`(): Unit = {
-    withSpark("remote", start(2), ownHost) { spark =>
-      val rows = spark.parallelize(0 until 8, 4).map { i =>
-        (i, "x".repeat(if (i == 5) 65 << 20 else i))
-      }
-      assertEquals(summary(rows.map(_._2)), summary(shuffled(rows)))
-      assertAnswers(spark)
-      LodestoneReport.awaitQuiet(10000)
-    }
-    assertTrue(report.at(s"/totals/reasons/${Reason.PushTooLarge.code}").asInt > 0, reasons)
-    assertEquals("remote", report.at("/shuffles/1/state").asText, LodestoneReport.json())
-  }
+  @Test def `a larger frame keeps its shuffle on executors and no other`(): Unit =
+    assertLargeFrameIsKept()
 
   @Test def `some partitions of some maps are read as AQE asks for them`(): Unit = {
     withSpark("remote", start(2)) { spark =>
@@ -96,19 +71,6 @@ final class AuronPushSuite extends AuronJobs {
     assertEquals("spark-stream", report.at("/shuffles/1/format").asText)
   }
 
-  private def assertOneFailed(event: String => String): Unit = {
-    val ends = withSpark("remote", start(2)) { spark =>
-      val ends = endsOf(spark)
-      assertEquals(expected(spark), summary(shuffled(textsMeeting(spark)(event))))
-      assertTrue(hasMet)
-      assertEquals(Nil, outputs)
-      LodestoneReport.awaitQuiet(10000)
-      ends
-    }
-    assertEquals(1, ends.toArray().count(_ != Success), s"$ends")
-    assertRemote()
-  }
-
   @Test def `rows that fail in the middle leave no frame behind`(): Unit =
     assertOneFailed(_ => throw new IllegalStateException("on purpose"))
 
@@ -121,21 +83,8 @@ final class AuronPushSuite extends AuronJobs {
       text
     }
 
-  @Test def `a task that is killed while native code waits ends and commits nothing`(): Unit = {
-    withSpark("remote", start(1), "spark.lodestone.request.timeout" -> "60s") { spark =>
-      val ends = endsOf(spark)
-      val rows = textsMeeting(spark) { text =>
-        daemons.head.freeze()
-        text
-      }
-      val waiting = shuffled(rows).countAsync()
-      while (!hasMet) Thread.`yield`()
-      waiting.cancel()
-      assertOneKilled(ends)
-      daemons.head.thaw()
-      assertAnswers(spark)
-    }
-  }
+  @Test def `a task that is killed while native code waits ends and commits nothing`(): Unit =
+    assertKilledTaskEnds()
 
   @Test def `a part of a frame is refused and the text says why`(): Unit = {
     val thrown = withSpark("remote", start(1)) { spark =>
@@ -145,25 +94,8 @@ final class AuronPushSuite extends AuronJobs {
     assertTrue(thrown.getMessage.contains("no whole frame"), thrown.getMessage)
   }
 
-  @Test def `a service that dies while maps push costs no row and no failed task`(): Unit = {
-    val ends = withSpark("remote", start(2)) { spark =>
-      val ends = endsOf(spark)
-      val rows = textsMeeting(spark) { text =>
-        daemons.head.kill()
-        text
-      }
-      assertEquals(expected(spark), summary(shuffled(rows)))
-      assertTrue(hasMet)
-      LodestoneReport.awaitQuiet(10000)
-      ends
-    }
-    assertTrue(reasons != "{}", "the loss was not met")
-    val counted = ends.toArray().filter {
-      case Success | _: TaskKilled | _: FetchFailed => false
-      case _ => true
-    }
-    assertEquals(0, counted.length, s"$ends")
-  }
+  @Test def `a service that dies while maps push costs no row and no failed task`(): Unit =
+    assertDeathCostsNothing()
 
   @Test def `a service that is lost before it is read has all maps run again`(): Unit =
     assertAllMapsRunAgain()

@@ -9,8 +9,7 @@ import org.apache.spark.shuffle.lodestone.{Engine, LodestoneShuffles, ShuffleCor
 import org.apache.spark.shuffle.lodestone.engine.FramePush
 import org.apache.spark.shuffle.lodestone.executor.fetch.ReadRange
 import org.apache.spark.shuffle.lodestone.executor.push.remote.PushingWriter
-import org.apache.spark.shuffle.lodestone.executor.rows.frames.{FrameCodec, FrameDecoder}
-import org.apache.spark.shuffle.lodestone.plan.BlockFormat
+import org.apache.spark.shuffle.lodestone.executor.rows.frames.{FrameCodec, NativeFrames}
 import org.apache.spark.shuffle.sort.{ColumnarShuffleHandle, ColumnarShuffleManager}
 
 /**
@@ -80,12 +79,7 @@ private[gluten] object Gluten extends Engine {
   override val pushed: Set[Class[_]] = Set(classOf[ColumnarShuffleHandle[_, _]])
   override val handles: Set[Class[_]] = pushed + classOf[UnpushedHandle[_, _]]
 
-  override val codec: FrameCodec = new FrameCodec {
-    override val format: BlockFormat.EngineFrames =
-      BlockFormat.EngineFrames(s"gluten-${GlutenLinkage.Release}")
-    override def decoder(dependency: ShuffleDependency[_, _, _]): FrameDecoder =
-      throw new IllegalStateException("Gluten's native code decodes")
-  }
+  override val codec: FrameCodec = new NativeFrames(s"gluten-${GlutenLinkage.Release}")
 
   override def pushing[K, V](
       handle: BaseShuffleHandle[K, V, _],

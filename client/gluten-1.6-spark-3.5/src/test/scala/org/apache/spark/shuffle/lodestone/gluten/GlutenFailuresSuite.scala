@@ -6,75 +6,23 @@ import org.apache.gluten.config.{
   HashShuffleWriterType,
   SortShuffleWriterType
 }
-import org.junit.jupiter.api.Assertions.{assertEquals, assertTrue}
+import org.junit.jupiter.api.Assertions.assertEquals
 import org.junit.jupiter.api.Test
 
-import org.apache.spark.{FetchFailed, Success, TaskKilled}
 import org.apache.spark.shuffle.lodestone.LodestoneReport
 import org.apache.spark.shuffle.lodestone.plan.Reason
 
 /** What fails in the middle, and what is left to Gluten. No row is lost, and none comes twice. */
 final class GlutenFailuresSuite extends GlutenJobs {
 
-  private def assertRemote(): Unit = {
-    assertEquals("remote", shuffle.get("state").asText, LodestoneReport.json())
-    assertEquals("{}", reasons)
-  }
+  @Test def `native code that fails in the middle leaves no frame behind`(): Unit =
+    assertOneFailed(_ => FakeVelox.Poison)
 
-  @Test def `native code that fails in the middle leaves no frame behind`(): Unit = {
-    val failed = withSpark("remote", start(2)) { spark =>
-      val ends = endsOf(spark)
-      val rows = textsMeeting(spark)(_ => FakeVelox.Poison)
-      assertEquals(expected(spark), summary(read(columns(rows))))
-      assertTrue(hasMet)
-      assertEquals(Nil, outputs)
-      LodestoneReport.awaitQuiet(10000)
-      ends
-    }
-    assertEquals(1, failed.toArray().count(_ != Success), s"$failed")
-    assertRemote()
-  }
+  @Test def `a task that is killed while native code pushes ends at once`(): Unit =
+    assertKilledTaskEnds(small: _*)
 
-  @Test def `a task that is killed while native code pushes ends at once`(): Unit = {
-    val settings = Seq(
-      "spark.lodestone.push.memory" -> "256k",
-      "spark.lodestone.push.batchSize" -> "128k",
-      "spark.lodestone.push.maxBlockSize" -> "128k",
-      "spark.lodestone.request.timeout" -> "60s")
-    withSpark("remote", start(1), settings: _*) { spark =>
-      val ends = endsOf(spark)
-      val rows = textsMeeting(spark) { text =>
-        daemons.head.freeze()
-        text
-      }
-      val waiting = read(columns(rows)).countAsync()
-      while (!hasMet) Thread.`yield`()
-      waiting.cancel()
-      assertOneKilled(ends)
-      daemons.head.thaw()
-      assertEquals(expected(spark), summary(read(columns(texts(spark)))))
-    }
-  }
-
-  @Test def `a service that dies while maps push costs no row and no failed task`(): Unit = {
-    val ends = withSpark("remote", start(2)) { spark =>
-      val ends = endsOf(spark)
-      val rows = textsMeeting(spark) { text =>
-        daemons.head.kill()
-        text
-      }
-      assertEquals(expected(spark), summary(read(columns(rows))))
-      assertTrue(hasMet)
-      LodestoneReport.awaitQuiet(10000)
-      ends
-    }
-    assertTrue(reasons != "{}", "the loss was not met")
-    val counted = ends.toArray().filter {
-      case Success | _: TaskKilled | _: FetchFailed => false
-      case _ => true
-    }
-    assertEquals(0, counted.length, s"$ends")
-  }
+  @Test def `a service that dies while maps push costs no row and no failed task`(): Unit =
+    assertDeathCostsNothing()
 
   @Test def `a service that is lost before it is read has all maps run again`(): Unit =
     assertAllMapsRunAgain()

@@ -14,7 +14,7 @@ import org.apache.spark.executor.TempShuffleReadMetrics
 import org.apache.spark.rdd.RDD
 import org.apache.spark.serializer.Serializer
 import org.apache.spark.shuffle.ColumnarShuffleDependency
-import org.apache.spark.shuffle.lodestone.EngineJobs
+import org.apache.spark.shuffle.lodestone.PushJobs
 import org.apache.spark.shuffle.lodestone.executor.fetch.ReadRange
 import org.apache.spark.sql.execution.metric.{SQLMetric, SQLMetrics, SQLShuffleReadMetricsReporter}
 import org.apache.spark.sql.execution.vectorized.OnHeapColumnVector
@@ -23,7 +23,7 @@ import org.apache.spark.sql.vectorized.{ColumnVector, ColumnarBatch}
 
 /** Jobs of Gluten, whose native code is [[FakeVelox]]. */
 private[gluten] abstract class GlutenJobs
-    extends EngineJobs(classOf[LodestoneGlutenShuffleManager]) {
+    extends PushJobs(classOf[LodestoneGlutenShuffleManager], "gluten-1.6") {
   type Columns = ColumnarShuffleDependency[Int, ColumnarBatch, ColumnarBatch]
 
   protected val native: Seq[(String, String)] =

@@ -1,39 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 package org.apache.spark.shuffle.lodestone.gluten
 
-import java.util.concurrent.atomic.LongAdder
-
 import org.apache.gluten.config.{HashShuffleWriterType, SortShuffleWriterType}
 import org.junit.jupiter.api.Assertions.{assertEquals, assertTrue}
 import org.junit.jupiter.api.Test
 
-import org.apache.spark.SparkContext
-import org.apache.spark.scheduler.{SparkListener, SparkListenerTaskEnd}
 import org.apache.spark.shuffle.lodestone.LodestoneReport
 import org.apache.spark.shuffle.lodestone.executor.fetch.ReadRange
-import org.apache.spark.shuffle.lodestone.plan.Reason
 
 /** Columnar shuffles in mode remote, of native code that calls as libvelox does. */
 final class GlutenPushSuite extends GlutenJobs {
-  private val rowsWritten = new LongAdder
-  private val rowsRead = new LongAdder
-  private val bytesWritten = new LongAdder
-
-  private def follow(spark: SparkContext): Unit = spark.addSparkListener(new SparkListener {
-    override def onTaskEnd(end: SparkListenerTaskEnd): Unit = {
-      rowsWritten.add(end.taskMetrics.shuffleWriteMetrics.recordsWritten)
-      rowsRead.add(end.taskMetrics.shuffleReadMetrics.recordsRead)
-      bytesWritten.add(end.taskMetrics.shuffleWriteMetrics.bytesWritten)
-    }
-  })
-
-  private def assertRemote(): Unit = {
-    assertEquals("remote", shuffle.get("state").asText, LodestoneReport.json())
-    assertEquals("gluten-1.6", shuffle.get("format").asText)
-    assertEquals(0, shuffle.get("originalsRead").asInt)
-    assertEquals("{}", reasons)
-  }
-
   @Test def `rows come out once each and are counted and leave no file`(): Unit = {
     withSpark("remote", start(2)) { spark =>
       follow(spark)
@@ -69,11 +45,7 @@ final class GlutenPushSuite extends GlutenJobs {
 
   /** Two tasks share a MiB, which is less than what either of their writers would keep. */
   @Test def `native memory that Spark takes back is pushed inside of Spark's lock`(): Unit = {
-    val settings = Seq(
-      "spark.memory.offHeap.size" -> "1m",
-      "spark.lodestone.push.memory" -> "256k",
-      "spark.lodestone.push.batchSize" -> "128k",
-      "spark.lodestone.push.maxBlockSize" -> "128k")
+    val settings = small :+ ("spark.memory.offHeap.size" -> "1m")
     val services = start(1)
     for (writer <- Seq(HashShuffleWriterType, SortShuffleWriterType)) {
       val before = FakeVelox.reclaimed.get
@@ -99,18 +71,8 @@ final class GlutenPushSuite extends GlutenJobs {
     assertRemote()
   }
 
-  @Test def `a larger frame keeps its shuffle on executors and no other`(): Unit = {
-    withSpark("remote", start(2), ownHost) { spark =>
-      val rows = spark.parallelize(0 until 8, 4).map { i =>
-        (i, "x".repeat(if (i == 5) 65 << 20 else i))
-      }
-      assertEquals(summary(rows.map(_._2)), summary(read(columns(rows))))
-      assertEquals(expected(spark), summary(read(columns(texts(spark)))))
-      LodestoneReport.awaitQuiet(10000)
-    }
-    assertTrue(report.at(s"/totals/reasons/${Reason.PushTooLarge.code}").asInt > 0, reasons)
-    assertEquals("remote", report.at("/shuffles/1/state").asText, LodestoneReport.json())
-  }
+  @Test def `a larger frame keeps its shuffle on executors and no other`(): Unit =
+    assertLargeFrameIsKept()
 
   @Test def `map tasks without rows push nothing and are read`(): Unit = {
     withSpark("remote", start(1)) { spark =>

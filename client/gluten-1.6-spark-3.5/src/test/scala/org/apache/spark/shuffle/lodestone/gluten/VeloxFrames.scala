@@ -63,7 +63,7 @@ private[gluten] object VeloxFrames {
  * The serializer of a columnar shuffle, as Gluten's. Batches are texts, one after another.
  *
  * @param leavesAt
- *   of a text that native code, by mistake, takes for the last one of a stream
+ *   native code takes this text for the last one of its stream, which is a mistake
  */
 private[gluten] final class VeloxSerializer(of: ShuffleWriterType, leavesAt: Option[String] = None)
     extends Serializer

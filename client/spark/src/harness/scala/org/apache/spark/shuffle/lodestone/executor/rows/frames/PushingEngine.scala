@@ -6,13 +6,12 @@ import java.io.DataInputStream
 import scala.collection.mutable.ArrayBuffer
 import scala.jdk.CollectionConverters._
 
-import org.apache.spark.{ShuffleDependency, SparkConf, TaskContext}
+import org.apache.spark.{SparkConf, TaskContext}
 import org.apache.spark.shuffle._
 import org.apache.spark.shuffle.lodestone.Engine
 import org.apache.spark.shuffle.lodestone.engine.{EngineReader, FakeNative, FramePush}
 import org.apache.spark.shuffle.lodestone.executor.fetch.ReadRange
 import org.apache.spark.shuffle.lodestone.executor.push.remote.PushingWriter
-import org.apache.spark.shuffle.lodestone.plan.BlockFormat
 
 /** The shuffle manager of an engine whose native code pushes [[TestFrames]] while a task runs. */
 private[lodestone] final class PushingEngineShuffleManager(conf: SparkConf, isDriver: Boolean)
@@ -37,11 +36,7 @@ private[lodestone] object PushingEngine extends Engine {
   override val withFrames: Set[Class[_]] = Set.empty
   override val pushed: Set[Class[_]] = Set(classOf[FrameHandle[_, _, _]])
   override val handles: Set[Class[_]] = pushed + classOf[OwnWayHandle[_, _, _]]
-  override val codec: FrameCodec = new FrameCodec {
-    override val format: BlockFormat.EngineFrames = BlockFormat.EngineFrames("pushed-1")
-    override def decoder(dependency: ShuffleDependency[_, _, _]): FrameDecoder =
-      throw new IllegalStateException("native code decodes")
-  }
+  override val codec: FrameCodec = new NativeFrames("pushed-1")
 
   override def pushing[K, V](
       handle: BaseShuffleHandle[K, V, _],

@@ -63,8 +63,7 @@ private[remote] final class WantedSegments(
 
   /**
    * Returns for each group of partitions a service that has all of it, and by partition the numbers
-   * of the outputs for which it is asked. Left: a partition for which only unreachable services are
-   * left.
+   * of the outputs for which it is asked. Left: a partition that no reachable service has.
    *
    * @param shared
    *   whether two services are returned for a large partition

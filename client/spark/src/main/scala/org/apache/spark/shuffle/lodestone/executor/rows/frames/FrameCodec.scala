@@ -20,6 +20,14 @@ private[lodestone] trait FrameCodec {
   def decoder(dependency: ShuffleDependency[_, _, _]): FrameDecoder
 }
 
+/** The codec of an engine that decodes by itself, in native code. */
+private[lodestone] final class NativeFrames(name: String) extends FrameCodec {
+  override val format: BlockFormat.EngineFrames = BlockFormat.EngineFrames(name)
+
+  override def decoder(dependency: ShuffleDependency[_, _, _]): FrameDecoder =
+    throw new IllegalStateException(s"native code decodes the frames of $name")
+}
+
 /** Decodes the frames of one shuffle. */
 private[lodestone] trait FrameDecoder {
 
