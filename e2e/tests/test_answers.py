@@ -49,9 +49,10 @@ def test_blocks_that_spark_encrypts_are_read_merged(assert_merged):
 LEFT_TO_SPARK = {
     "SPARK_PUSH": {"spark.shuffle.push.enabled": "true"},
     "OLD_FETCH_PROTOCOL": {"spark.shuffle.useOldFetchProtocol": "true"},
-    "AUTHENTICATION": {
+    "CIPHER_UNKNOWN": {
         "spark.authenticate": "true",
         "spark.authenticate.secret": "not-a-secret",
+        "spark.authenticate.enableSaslEncryption": "true",
     },
 }
 

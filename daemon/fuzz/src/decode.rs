@@ -83,6 +83,8 @@ pub fn messages(bytes: &[u8]) {
     read_and_write::<spark::remove::RemoveBlocks>(bytes);
     read_and_write::<spark::remove::BlocksRemoved>(bytes);
     read_and_write::<spark::remove::RemoveShuffleMerge>(bytes);
+    read_and_write::<spark::authenticate::SaslMessage>(bytes);
+    read_and_write::<spark::authenticate::AuthMessage>(bytes);
 }
 
 fn read_and_write<M: Message>(bytes: &[u8]) {

@@ -13,6 +13,21 @@ const APP_ID_BYTES_MAX: usize = 256;
 /// Longest of other names that are kept as the client gave them: executor ids, formats.
 const NAME_BYTES_MAX: usize = 256;
 
+/// `docs/protocol.md`, section 1: the sign between an application's id and its driver's number.
+const DRIVER_SIGN: char = '~';
+
+/// Digits of a driver's number, in hexadecimal.
+const DRIVER_DIGITS: usize = 16;
+
+/// Returns Spark's id of an application, without the number of the driver that the plugin added to
+/// make it unique: `app~0123456789abcdef`.
+pub fn spark_id(id: &str) -> &str {
+    match id.rsplit_once(DRIVER_SIGN) {
+        Some((app, driver)) if driver.len() == DRIVER_DIGITS => app,
+        _ => id,
+    }
+}
+
 /// Refuses a name that is longer than any that Spark gives, or would break lines of the log, before
 /// it is kept.
 pub fn check_name(what: &str, name: &str) -> Result<(), Refusal> {

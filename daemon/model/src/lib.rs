@@ -17,7 +17,7 @@ mod suspect;
 pub use code::{Code, Refusal};
 pub use id::{
     AppAttempt, AppId, BadAppId, GenerationId, MapId, MapIndex, MapRange, ReduceId, ShuffleId,
-    ShuffleKey, check_name, is_path_segment,
+    ShuffleKey, check_name, is_path_segment, spark_id,
 };
 pub use ledger::{Ledger, mix};
 pub use load::{HeldData, Load, State};

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The command line.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
@@ -61,6 +62,10 @@ pub struct ExplainArgs {
     /// Print the report as the driver made it
     #[arg(long, requires = "app")]
     pub json: bool,
+    /// File with the secret of the application, or directory with a file of its id, as the services
+    /// have it
+    #[arg(long, value_name = "PATH", requires = "app")]
+    pub secrets: Option<PathBuf>,
 }
 
 /// Arguments of `drain`.

@@ -252,6 +252,18 @@ pub(crate) fn put_str(text: &str, out: &mut BytesMut) {
     out.put_slice(text.as_bytes());
 }
 
+impl Field for u8 {
+    const MIN_BYTES: usize = 1;
+
+    fn put(&self, out: &mut BytesMut) {
+        out.put_u8(*self);
+    }
+
+    fn get(input: &mut Reader<'_>) -> Result<Self, FieldError> {
+        Ok(input.u8()?)
+    }
+}
+
 impl Field for i32 {
     const MIN_BYTES: usize = 4;
 

@@ -19,6 +19,8 @@ pub mod frame;
 pub mod spark;
 
 mod id;
+mod request;
 
 pub use codec::{DecodeError, Message, Problem};
 pub use frame::{Frame, FrameDecoder, FrameError, Limits};
+pub use request::Request;

@@ -15,6 +15,7 @@ use lodestone_model::{
 use lodestone_wire::Message;
 use lodestone_wire::frame::{self, ChunkId, Frame, FrameDecoder, Limits};
 use lodestone_wire::spark::MERGER_EXECUTOR;
+use lodestone_wire::spark::authenticate::{AuthMessage, SaslMessage};
 use lodestone_wire::spark::fetch::{FetchShuffleBlockChunks, StreamHandle};
 use lodestone_wire::spark::finalize::{FinalizeShuffleMerge, MergeStatuses};
 use lodestone_wire::spark::originals::{
@@ -420,4 +421,22 @@ fn the_head_of_a_chunk_is_the_start_of_its_frame() {
     let golden = &vectors::read(FILE)["Frame.ChunkFetchSuccess"];
     let head = frame::chunk_fetch_success_head(chunk, 4);
     assert_eq!([&head[..], b"data"].concat(), *golden);
+}
+
+#[test]
+fn handshakes_have_sparks_bytes() {
+    let token = |text: &str| SaslMessage {
+        app: app(),
+        token: text.as_bytes().to_vec(),
+    };
+    check("SaslMessageFirst", token(""));
+    check("SaslMessage", token("token"));
+    check(
+        "AuthMessage",
+        AuthMessage {
+            app: app(),
+            salt: vec![1, 2, 3, 4],
+            ciphertext: vec![5, 6, 7],
+        },
+    );
 }

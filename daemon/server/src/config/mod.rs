@@ -13,7 +13,7 @@ use serde::Deserialize;
 use toml::Table;
 
 use values::{Address, Connections, FileName, Kept, LogFormat, LogLevel, Memory, Percentage, Time};
-use values::{directories, directory, given, parsed};
+use values::{directories, directory, given, parsed, path};
 
 /// Longest configuration file.
 const FILE_BYTES_MAX: u64 = 1 << 20;
@@ -67,6 +67,14 @@ pub struct Config {
     #[arg(value_delimiter = ',', value_parser = directory)]
     #[serde(rename = "executor-root", deserialize_with = "directories")]
     pub executor_roots: Vec<PathBuf>,
+    /// File with the secret of all applications, or directory with a file for each, named by its id
+    /// (`default`: for all others). With it, each client must authenticate (`spark.authenticate`).
+    #[arg(long, value_name = "PATH", value_parser = directory)]
+    #[serde(deserialize_with = "path")]
+    pub secrets: Option<PathBuf>,
+    /// With secrets: clients must also encrypt (`spark.network.crypto.enabled`).
+    #[arg(long)]
+    pub encrypted_only: bool,
     /// Lowest severity that is logged: error, warn, info, debug, trace.
     #[arg(
         long,
@@ -119,6 +127,12 @@ pub enum ConfigError {
     /// Neither the file nor the command line has a data directory.
     #[error("`dir`: name at least one data directory, as in `--dir /data/lodestone`")]
     NoDirectory,
+    /// Encryption without secrets.
+    #[error(
+        "`encrypted-only`: clients agree upon keys by a secret: name a file or directory of these, \
+         as in `--secrets /etc/lodestone/secret`"
+    )]
+    NoSecrets,
     /// The command line, which was checked before, does not fit the keys.
     #[error("{0}")]
     Flags(String),
@@ -247,6 +261,9 @@ impl Config {
     fn checked(self) -> Result<Self, ConfigError> {
         if self.dirs.is_empty() {
             return Err(ConfigError::NoDirectory);
+        }
+        if self.encrypted_only && self.secrets.is_none() {
+            return Err(ConfigError::NoSecrets);
         }
         Ok(self)
     }

@@ -128,6 +128,23 @@ fn a_value_that_makes_no_sense_is_named_with_what_to_write_instead() {
 }
 
 #[test]
+fn secrets_and_encryption_are_given_by_flag_or_file() {
+    let file = "dir = '/a'\nsecrets = '/s'\nencrypted-only = true";
+    for config in [
+        parsed(file).unwrap(),
+        both(file, &["--log-level", "warn"]),
+        both("", &["--dir", "/a", "--secrets", "/s", "--encrypted-only"]),
+    ] {
+        assert_eq!(config.secrets, Some("/s".into()));
+        assert!(config.encrypted_only);
+    }
+    let config = parsed("dir = '/a'").unwrap();
+    assert!(config.secrets.is_none() && !config.encrypted_only);
+    let error = parsed("dir = '/a'\nencrypted-only = true").unwrap_err();
+    assert_eq!(error, ConfigError::NoSecrets);
+}
+
+#[test]
 fn an_empty_name_is_refused_on_the_command_line_as_well() {
     let command = ServeArgs::augment_args(clap::Command::new("serve"));
     let error = command

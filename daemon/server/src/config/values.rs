@@ -205,6 +205,15 @@ where
     parsed(file).map(Some)
 }
 
+/// A path of the file.
+pub(super) fn path<'de, D>(file: D) -> Result<Option<PathBuf>, D::Error>
+where
+    D: Deserializer<'de>,
+{
+    let path = text(Value::deserialize(file)?).and_then(|text| directory(&text));
+    path.map(Some).map_err(Error::custom)
+}
+
 /// A list of the file, or its only element.
 pub(super) fn directories<'de, D>(file: D) -> Result<Vec<PathBuf>, D::Error>
 where

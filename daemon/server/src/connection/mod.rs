@@ -4,6 +4,8 @@
 
 mod answer_wait;
 mod burst;
+mod ciphered;
+mod handshake;
 pub mod pace;
 mod progress;
 mod reader;
@@ -20,6 +22,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use lodestone_auth::Denied;
 use lodestone_wire::FrameError;
 use lodestone_wire::frame::ChunkId;
 use rustix::net::sockopt;
@@ -32,6 +35,7 @@ use crate::service::Service;
 use crate::service::pool::Reserved;
 use answer_wait::AnswerWait;
 use burst::Wanted;
+use handshake::Agreed;
 use pace::{LEAST_BYTES, LONGEST, WINDOW};
 use progress::{LEAST_PART, MOST_PART};
 use reader::Reader;
@@ -80,6 +84,12 @@ pub enum CloseReason {
     /// The daemon stops.
     #[error("the daemon stops")]
     Shutdown,
+    /// The client did not prove that it knows the secret of an application.
+    #[error("{0}")]
+    Denied(Denied),
+    /// The client did not authenticate in time.
+    #[error("the client did not authenticate within {} s", handshake::LONGEST.as_secs())]
+    NoHandshake,
     /// The bytes are no frame.
     #[error("{0}")]
     Frame(#[from] FrameError),
@@ -210,15 +220,25 @@ pub async fn run(
     service: &Arc<Service>,
     mut stop: watch::Receiver<bool>,
 ) -> CloseReason {
+    let entry = Arc::clone(&place.entry);
+    let agreed = tokio::select! {
+        biased;
+        () = entry.makes_way.notified() => Err(CloseReason::MadeWay),
+        _ = stop.wait_for(|stop| *stop) => Err(CloseReason::Shutdown),
+        agreed = handshake::agree(socket, service, place.number) => agreed,
+    };
+    let Agreed { socket, principal } = match agreed {
+        Ok(agreed) => agreed,
+        Err(reason) => return reason,
+    };
     // Every entry of the queue holds a permit: sending never waits.
     let (outbound, queue) = mpsc::channel(MAX_IN_WORK);
     let socket = place.watched(socket);
-    let entry = Arc::clone(&place.entry);
     let answers = service.layouts.connection_share(handler::SHARE_OF_ANSWERS);
     let answer_wait = AnswerWait::new(answers.clone());
     let writer = Writer::new(Arc::clone(&socket), queue, Arc::clone(service), answer_wait);
     let mut writer = tokio::spawn(writer.run());
-    let call = Call::new(service, place.number);
+    let call = Call::new(service, place.number).of(principal);
     place.holds_lists_of(call.list_share.clone());
     let room = Arc::clone(call.streams.room());
     let reader = Reader::new(socket, call, place, outbound, answers);

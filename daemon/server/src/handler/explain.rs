@@ -28,10 +28,11 @@ pub(super) fn application(
 ) -> Result<Explanation, Refusal> {
     let service = &call.service;
     let now_ms = service.store.now_ms();
-    let applications = match message.app.as_str() {
+    let mut applications = match message.app.as_str() {
         "" => service.reports.list(now_ms),
         app => service.reports.of(app, now_ms),
     };
+    applications.retain(|report| call.check_app(report.app.as_str()).is_ok());
     Ok(Explanation {
         incarnation: service.incarnation(),
         applications,

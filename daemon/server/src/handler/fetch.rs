@@ -48,7 +48,7 @@ pub(super) fn layout_memory(call: &Call, message: &SegmentLayout) -> u64 {
 
 /// Makes a layout that needs no memory of a pool, like other small answers, and need not wait.
 pub(super) fn layout_now(call: &Call, request: &[u8]) -> Option<SegmentLayoutReply> {
-    let message: SegmentLayout = decode(request).ok()?;
+    let message: SegmentLayout = decode(call, request).ok()?;
     let least = message.reduce_ids.len() as u64 * LAYOUT_BYTES_PER_PARTITION;
     // To look for many partitions takes long, too.
     let is_short =

@@ -24,7 +24,7 @@ mod room;
 use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
-use lodestone_model::{Code, Refusal};
+use lodestone_model::{AppId, Code, Refusal, spark_id};
 use lodestone_planted::{self as planted, Bug};
 use lodestone_store::Wait;
 use lodestone_wire::extension as ext;
@@ -32,7 +32,7 @@ use lodestone_wire::extension::push::PushBatch;
 use lodestone_wire::frame::MergedBlockMetaRequest;
 use lodestone_wire::spark::fetch::StreamHandle;
 use lodestone_wire::spark::push::PushBlockStream;
-use lodestone_wire::{DecodeError, Message, spark};
+use lodestone_wire::{DecodeError, Message, Request, spark};
 
 use crate::service::Service;
 use crate::service::connection_share::ConnectionShare;
@@ -71,6 +71,8 @@ pub struct Call {
     pub reserved: Arc<Mutex<Option<Vec<Reserved>>>>,
     /// Whether the handler may wait.
     pub wait: Wait,
+    /// The application that the client has proved to be of; `None` if nobody asked.
+    pub principal: Option<AppId>,
 }
 
 impl Call {
@@ -83,6 +85,25 @@ impl Call {
             list_share: service.lists.connection_share(PART_OF_CONNECTION),
             reserved: Arc::default(),
             wait: Wait::InTime,
+            principal: None,
+        }
+    }
+
+    /// For the requests of a client of this application.
+    #[must_use]
+    pub fn of(self, principal: Option<AppId>) -> Self {
+        Self { principal, ..self }
+    }
+
+    /// Refuses a request about another application than the client's. The plugin adds the number of
+    /// its driver to the id of an application; secrets are of the id.
+    fn check_app(&self, app: &str) -> Result<(), Refusal> {
+        match &self.principal {
+            Some(own) if own.as_str() != app && own.as_str() != spark_id(app) => {
+                let detail = format!("the client has authenticated as {own}, not as {app}");
+                Err(Code::Malformed.because(detail))
+            }
+            _ => Ok(()),
         }
     }
 
@@ -192,11 +213,14 @@ pub fn rpc(call: &Call, body: &[u8]) -> Result<Answer, NoRoom> {
         spark::originals::FetchShuffleBlocks::ID => stream(call, body, originals::shuffle_blocks)?,
         spark::originals::OpenBlocks::ID => stream(call, body, originals::open_blocks)?,
         spark::originals::DiagnoseCorruption::ID => answered(call, body, originals::diagnose),
-        spark::SASL_TAG | spark::AUTH_TAG => Answer::Failure(
-            "authentication is not supported by this version of Lodestone: set \
-             spark.authenticate=false"
-                .to_owned(),
-        ),
+        // With secrets, these never get here.
+        spark::authenticate::SaslMessage::ID | spark::authenticate::AuthMessage::ID => {
+            Answer::Failure(
+                "this service has no secrets (`secrets` in its configuration), and the client \
+                 asks for authentication (spark.authenticate)"
+                    .to_owned(),
+            )
+        }
         id if (ext::FIRST_ID..=ext::LAST_ID).contains(&id) => refuse(
             call,
             &Code::Malformed.because(format!("message {id} is no request")),
@@ -206,6 +230,12 @@ pub fn rpc(call: &Call, body: &[u8]) -> Result<Answer, NoRoom> {
             &Code::Malformed.because(format!("unknown message type: {id}")),
         ),
     })
+}
+
+/// Answers the question who is here, which needs no secret. `None`: it is another request.
+pub fn greet(call: &Call, body: &[u8]) -> Option<Answer> {
+    let is_greeting = body.first() == Some(&ext::hello::Hello::ID);
+    is_greeting.then(|| extension(call, body, hello::hello))
 }
 
 /// Carries out a request of an operator, who is on this host.
@@ -228,7 +258,7 @@ pub fn leaves(request: &[u8], answer: &Answer) -> bool {
 pub fn one_way(call: &Call, body: &[u8]) {
     let done = match body.first() {
         Some(&spark::remove::RemoveShuffleMerge::ID) => {
-            decode(body).and_then(|message| remove::shuffle(call, message))
+            decode(call, body).and_then(|message| remove::shuffle(call, message))
         }
         other => Err(Code::Malformed.because(format!("one-way message {other:?} is unknown"))),
     };
@@ -271,27 +301,36 @@ pub fn begin_block(call: &Call, block: &PushBlockStream) -> Option<Answer> {
 
 /// Answers which maps are in the chunks of a merged partition.
 pub fn merged_meta(call: &Call, request: &MergedBlockMetaRequest) -> Result<(u32, Bytes), String> {
-    merged::meta(call, request).map_err(|refusal| {
-        count_refusal(call, &refusal);
-        refusal.detail
-    })
+    let own = call.check_app(request.app.as_str());
+    own.and_then(|()| merged::meta(call, request))
+        .map_err(|refusal| {
+            count_refusal(call, &refusal);
+            refusal.detail
+        })
 }
 
-fn decode<M: Message>(body: &[u8]) -> Result<M, Refusal> {
-    M::from_bytes(body).map_err(|error: DecodeError| Code::Malformed.because(error.to_string()))
+/// Decodes a request. Refuses one about an application that is not the client's.
+fn decode<M: Request>(call: &Call, body: &[u8]) -> Result<M, Refusal> {
+    let decoded = M::from_bytes(body);
+    let message =
+        decoded.map_err(|error: DecodeError| Code::Malformed.because(error.to_string()))?;
+    match message.app() {
+        Some(app) => call.check_app(app).map(|()| message),
+        None => Ok(message),
+    }
 }
 
-fn response<M: Message, A: Message>(
+fn response<M: Request, A: Message>(
     call: &Call,
     body: &[u8],
     handle: fn(&Call, M) -> Result<A, Refusal>,
 ) -> Result<Answer, Refusal> {
-    let answer = handle(call, decode(body)?)?;
+    let answer = handle(call, decode(call, body)?)?;
     Ok(Answer::Response(answer.to_bytes()))
 }
 
 /// A message of the extension: refusals are coded.
-fn extension<M: Message, A: Message>(
+fn extension<M: Request, A: Message>(
     call: &Call,
     body: &[u8],
     handle: fn(&Call, M) -> Result<A, Refusal>,
@@ -300,7 +339,7 @@ fn extension<M: Message, A: Message>(
 }
 
 /// A message of Spark's: refusals are failures with a text.
-fn answered<M: Message, A: Message>(
+fn answered<M: Request, A: Message>(
     call: &Call,
     body: &[u8],
     handle: fn(&Call, M) -> Result<A, Refusal>,
@@ -309,7 +348,7 @@ fn answered<M: Message, A: Message>(
 }
 
 /// A request for a stream.
-fn stream<M: Message>(
+fn stream<M: Request>(
     call: &Call,
     body: &[u8],
     handle: fn(&Call, M) -> Result<StreamHandle, NotOpened>,
@@ -320,21 +359,21 @@ fn stream<M: Message>(
     })
 }
 
-fn opened<M: Message>(
+fn opened<M: Request>(
     call: &Call,
     body: &[u8],
     handle: fn(&Call, M) -> Result<StreamHandle, NotOpened>,
 ) -> Result<Answer, NotOpened> {
-    let handle = handle(call, decode(body)?)?;
+    let handle = handle(call, decode(call, body)?)?;
     Ok(Answer::Response(handle.to_bytes()))
 }
 
-fn answered_empty<M: Message>(
+fn answered_empty<M: Request>(
     call: &Call,
     body: &[u8],
     handle: fn(&Call, M) -> Result<(), Refusal>,
 ) -> Answer {
-    match decode(body).and_then(|message| handle(call, message)) {
+    match decode(call, body).and_then(|message| handle(call, message)) {
         Ok(()) => Answer::Response(Bytes::new()),
         Err(refusal) => fail(call, &refusal),
     }

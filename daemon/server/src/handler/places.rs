@@ -15,10 +15,10 @@ pub fn of(call: &Call, body: &[u8]) -> Vec<usize> {
     }
     let places = match body.first() {
         Some(&spark::register::RegisterExecutor::ID) => {
-            decode(body).map(|message| register::places(call, &message))
+            decode(call, body).map(|message| register::places(call, &message))
         }
         Some(&spark::originals::DiagnoseCorruption::ID) => {
-            decode(body).map(|message| originals::places(call, &message))
+            decode(call, body).map(|message| originals::places(call, &message))
         }
         _ => Ok(Vec::new()),
     };

@@ -51,7 +51,7 @@ impl Upload {
 pub(super) fn admit(call: &Call, meta: &[u8], body_bytes: u64) -> Result<Upload, Refusal> {
     match meta.first() {
         Some(&PushBatch::ID) => {
-            let batch: PushBatch = decode(meta)?;
+            let batch: PushBatch = decode(call, meta)?;
             call.service
                 .store
                 .check_push(generation(call, &batch.key)?)?;
@@ -77,7 +77,7 @@ pub(super) fn admit(call: &Call, meta: &[u8], body_bytes: u64) -> Result<Upload,
             Err(Code::Malformed.because(detail))
         }
         Some(&PushBlockStream::ID) => {
-            let block: PushBlockStream = decode(meta)?;
+            let block: PushBlockStream = decode(call, meta)?;
             call.service.store.check_application(&block.key.app)?;
             Ok(Upload::Block(block))
         }

@@ -68,7 +68,8 @@ impl Removal {
         };
         body.advance(head.bytes);
         let store = &call.service.store;
-        let known = store.check_executor(&head.app, &head.exec_id);
+        let own = call.check_app(head.app.as_str());
+        let known = own.and_then(|()| store.check_executor(&head.app, &head.exec_id));
         known.map_err(|refusal| fail(call, &refusal))?;
         Ok(Self { head, bytes: body })
     }
@@ -102,7 +103,8 @@ pub fn blocks_by_place(
     names: Vec<String>,
 ) -> Result<Vec<NamedBlocks>, Answer> {
     let store = &call.service.store;
-    let by_place = store.blocks_by_place(&head.app, &head.exec_id, names);
+    let own = call.check_app(head.app.as_str());
+    let by_place = own.and_then(|()| store.blocks_by_place(&head.app, &head.exec_id, names));
     by_place.map_err(|refusal| fail(call, &refusal))
 }
 

@@ -43,12 +43,12 @@ pub fn answer_memory(call: &Call, body: &[u8]) -> Option<(Option<AppId>, u64)> {
     let (app, bytes) = match *body.first()? {
         ext::fetch::SegmentLayout::ID => {
             fetch::check_layout(call, body).ok()?;
-            let request: ext::fetch::SegmentLayout = decode(body).ok()?;
+            let request: ext::fetch::SegmentLayout = decode(call, body).ok()?;
             let bytes = fetch::layout_memory(call, &request);
             return Some((Some(request.key.shuffle.app), bytes));
         }
         ext::explain::ExplainApplication::ID => {
-            let request: ext::explain::ExplainApplication = decode(body).ok()?;
+            let request: ext::explain::ExplainApplication = decode(call, body).ok()?;
             (
                 AppId::new(&request.app).ok(),
                 explain::memory(call, &request),
@@ -59,12 +59,12 @@ pub fn answer_memory(call: &Call, body: &[u8]) -> Option<(Option<AppId>, u64)> {
             (Some(app), register::local_dirs_memory_most(call))
         }
         spark::register::GetLocalDirsForExecutors::ID => {
-            let request: spark::register::GetLocalDirsForExecutors = decode(body).ok()?;
+            let request: spark::register::GetLocalDirsForExecutors = decode(call, body).ok()?;
             let bytes = register::local_dirs_memory(call, &request);
             (Some(request.app), bytes)
         }
         spark::finalize::FinalizeShuffleMerge::ID => {
-            let request: spark::finalize::FinalizeShuffleMerge = decode(body).ok()?;
+            let request: spark::finalize::FinalizeShuffleMerge = decode(call, body).ok()?;
             let bytes = finalize::memory(call, &request);
             (Some(request.key.app), bytes)
         }
@@ -101,11 +101,11 @@ pub fn room_timeout(body: &[u8]) -> Duration {
 
 /// Returns the application of a request for a stream, and the memory that the list of the stream
 /// needs.
-pub fn list_memory(body: &[u8]) -> Option<(AppId, u64)> {
+pub fn list_memory(call: &Call, body: &[u8]) -> Option<(AppId, u64)> {
     let source = match *body.first()? {
-        ext::fetch::FetchSegments::ID => Ok(fetch::of_segments(decode(body).ok()?)),
-        spark::originals::FetchShuffleBlocks::ID => originals::of_blocks(decode(body).ok()?),
-        spark::originals::OpenBlocks::ID => originals::of_names(decode(body).ok()?),
+        ext::fetch::FetchSegments::ID => Ok(fetch::of_segments(decode(call, body).ok()?)),
+        spark::originals::FetchShuffleBlocks::ID => originals::of_blocks(decode(call, body).ok()?),
+        spark::originals::OpenBlocks::ID => originals::of_names(decode(call, body).ok()?),
         _ => return None,
     };
     let source = source.ok()?;
@@ -118,6 +118,7 @@ pub fn merged_meta_memory(
     call: &Call,
     request: &MergedBlockMetaRequest,
 ) -> Option<(Option<AppId>, u64)> {
+    call.check_app(request.app.as_str()).ok()?;
     let bytes = merged::meta_memory(call, request);
     (bytes > SMALL_ANSWER_BYTES).then(|| (Some(request.app.clone()), bytes))
 }

@@ -108,6 +108,8 @@ metrics! {
         "Connections closed because there were too many, and none ended within 2 s.";
     requests_refused_total: Counter = Counter::default(),
         "Requests answered with a refusal or failure.";
+    authentication_failures_total: Counter = Counter::default(),
+        "Connections closed because the client did not authenticate.";
     merge_memory_bytes: Gauge = Gauge::default(),
         "Memory in use, of the whole budget.";
     merge_memory_limit_bytes: Gauge = Gauge::default(),

@@ -6,11 +6,16 @@ use std::net::{IpAddr, TcpStream, ToSocketAddrs, UdpSocket};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-use bytes::BytesMut;
+use bytes::{Bytes, BytesMut};
+use lodestone_auth::exchange::{Challenge, Keystreams, Version};
+use lodestone_auth::{Denied, Secret};
+use lodestone_model::AppId;
 use lodestone_wire::extension::status::Refused;
+use lodestone_wire::spark::authenticate::AuthMessage;
 use lodestone_wire::{DecodeError, Frame, FrameDecoder, FrameError, Limits, Message};
 
 use super::local;
+use crate::service::secrets::{SecretsError, fresh};
 
 /// Answers are far smaller.
 const LIMITS: Limits = Limits {
@@ -49,8 +54,17 @@ pub enum AskError {
     #[error("it answered with something else ({0})")]
     Answer(#[from] DecodeError),
     /// The daemon refuses, with this detail.
-    #[error("it refuses: {0} (an older version?)")]
+    #[error("it refuses: {0}")]
     Refused(String),
+    /// It did not prove that it knows the secret.
+    #[error("it has another secret ({0})")]
+    Denied(#[from] Denied),
+    /// No secret to begin with.
+    #[error("{0}")]
+    Secret(#[from] SecretsError),
+    /// A directory of secrets without the one that is needed.
+    #[error("--secrets has no secret of this application")]
+    NoSecret,
 }
 
 /// A connection to a daemon.
@@ -79,6 +93,8 @@ pub(super) struct Asking<S> {
     timeout: Duration,
     received: BytesMut,
     asked: i64,
+    /// What all bytes are encrypted with, if the daemon asked for a secret.
+    keys: Option<Keystreams>,
 }
 
 impl Asking<UnixStream> {
@@ -116,23 +132,40 @@ impl<S: Socket> Asking<S> {
             timeout,
             received: BytesMut::new(),
             asked: 0,
+            keys: None,
         }
     }
 
     /// Asks, and waits for the answer.
     pub(super) fn ask<A: Message>(&mut self, question: &impl Message) -> Result<A, AskError> {
+        let body = self.answer(question.to_bytes())?;
+        match body.first() {
+            Some(&Refused::ID) => Err(AskError::Refused(Refused::from_bytes(&body)?.detail)),
+            _ => Ok(A::from_bytes(&body)?),
+        }
+    }
+
+    /// Proves that this is a client of an application. What follows is encrypted.
+    pub(super) fn authenticate(&mut self, app: &AppId, secret: &Secret) -> Result<(), AskError> {
+        let challenge = Challenge::new(app, secret, &fresh()?)?;
+        let response = self.answer(challenge.message().to_bytes())?;
+        let response = AuthMessage::from_bytes(&response)?;
+        let agreed = challenge.accept(&response, secret)?;
+        self.keys = Some(agreed.keystreams(Version::Two));
+        Ok(())
+    }
+
+    fn answer(&mut self, body: Bytes) -> Result<Bytes, AskError> {
         self.asked += 1;
-        let request = Frame::RpcRequest {
-            request_id: self.asked,
-            body: question.to_bytes(),
-        };
+        let request_id = self.asked;
+        let mut request = BytesMut::from(Frame::RpcRequest { request_id, body }.to_bytes());
+        if let Some(keys) = &mut self.keys {
+            keys.of_client.apply(&mut request);
+        }
         self.socket.set_timeouts(self.timeout)?;
-        self.socket.write_all(&request.to_bytes())?;
+        self.socket.write_all(&request)?;
         match self.receive()? {
-            Frame::RpcResponse { body, .. } if body.first() == Some(&Refused::ID) => {
-                Err(AskError::Refused(Refused::from_bytes(&body)?.detail))
-            }
-            Frame::RpcResponse { body, .. } => Ok(A::from_bytes(&body)?),
+            Frame::RpcResponse { body, .. } => Ok(body),
             Frame::RpcFailure(failure) => Err(AskError::Refused(failure.error)),
             _ => Err(AskError::Closed),
         }
@@ -168,7 +201,10 @@ impl<S: Socket> Asking<S> {
         match self.socket.read(&mut bytes)? {
             0 => Err(AskError::Closed),
             count => {
-                let new = bytes.get(..count).unwrap_or_default();
+                let new = bytes.get_mut(..count).unwrap_or_default();
+                if let Some(keys) = &mut self.keys {
+                    keys.of_service.apply(new);
+                }
                 self.received.extend_from_slice(new);
                 Ok(())
             }

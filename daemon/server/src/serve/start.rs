@@ -26,6 +26,7 @@ use crate::process::memory::{self, Kernel};
 use crate::process::shutdown::{self, Stop};
 use crate::serve::{self, Admission};
 use crate::service::lanes::{FOREIGN_READS, Lanes, READS};
+use crate::service::secrets::{Secrets, SecretsError};
 use crate::service::{MemorySplit, Service};
 
 /// Descriptors for other things than connections: listeners, locks, files that are open for
@@ -46,6 +47,8 @@ enum StartError {
     Config(#[from] ConfigError),
     #[error(transparent)]
     Announce(#[from] AnnounceError),
+    #[error(transparent)]
+    Secrets(#[from] SecretsError),
     #[error(transparent)]
     Store(#[from] OpenError),
     #[error(
@@ -137,6 +140,17 @@ fn store_config(config: &Config, split: &MemorySplit) -> StoreConfig {
     }
 }
 
+fn secrets(config: &Config) -> Result<Option<Secrets>, SecretsError> {
+    let Some(path) = &config.secrets else {
+        return Ok(None);
+    };
+    let secrets = Secrets::at(path, config.encrypted_only)?;
+    if secrets.are_open_to_read() {
+        tracing::warn!(path = %path.display(), "every user of this host may read the secret");
+    }
+    Ok(Some(secrets))
+}
+
 async fn daemon(config: Config, log: Arc<Log>) -> Result<(), StartError> {
     let announcement = match &config.announce {
         None => None,
@@ -156,6 +170,7 @@ async fn daemon(config: Config, log: Arc<Log>) -> Result<(), StartError> {
         Some(address) => Some(bind("admin", address.0).await?),
         None => None,
     };
+    let secrets = secrets(&config)?;
     let stop = Stop::default();
     shutdown::on_signals(stop.clone(), log)?;
     let split = MemorySplit::of(match config.memory {
@@ -170,7 +185,7 @@ async fn daemon(config: Config, log: Arc<Log>) -> Result<(), StartError> {
     if config.memory == Memory::Auto {
         tokio::spawn(memory::follow(Arc::clone(&store), Kernel::default()));
     }
-    let service = Service::with_disks(Arc::clone(&store), split, fs);
+    let service = Service::with_disks(Arc::clone(&store), split, fs, secrets);
     let line = ready_line(&listener, admin.as_ref(), &store)?;
     if let Some(listener) = admin {
         let (service, stop) = (Arc::clone(&service), stop.watch());

@@ -22,9 +22,9 @@ const CONTROLS: usize = 8;
 /// streams of merged data.
 const QUESTIONS: usize = 16;
 
-/// Pushes, and the finalize of Spark's own push. One disk of executors that hangs has at most 64 of
-/// these threads: 32 in pushes of Spark's own, and 32 in finalizes, of which 16 wait (`Flow` of the
-/// store). If it has a data directory too, 16 more wait there.
+/// Pushes, and the finalize of Spark's own push. A disk of executors that hangs has at most 64 of
+/// these: 32 in pushes of Spark's own, and 32 in finalizes, of which 16 wait (`Flow` of the store).
+/// If it has a data directory too, 16 more wait there.
 const PUSHES: usize = 96;
 
 /// Pushes of Spark's own to one disk of executors. Others wait before they have a thread.
@@ -39,19 +39,17 @@ const REMOVALS: usize = 8;
 /// Commands of operators, which write data out and look at directories.
 const OPERATORS: usize = 4;
 
-/// Registrations of executors: these look at the directories that they name. A disk has at most
-/// half of these threads.
+/// Registrations of executors, which look at their directories. A disk has at most half of these.
 const REGISTRATIONS: usize = 8;
 
 /// Searches for the cause of damaged blocks of Spark's own: each reads a whole block. A disk has at
-/// most half of these threads.
+/// most half of these.
 const DIAGNOSES: usize = 4;
 
 /// Chunks in memory that another thread held up when their connection looked for them.
 const CHUNKS: usize = 16;
 
-/// Chunks on disks on their way into sockets. The data directories share these, and each has at
-/// least one.
+/// Chunks on disks on their way into sockets. The data directories share these: each has one.
 pub const READS: usize = 48;
 
 /// The same for files of executors. One of their disks has at most half of these threads.
@@ -63,6 +61,9 @@ pub const READS_OF_DISK: usize = 24;
 /// Threads that read blocks from several disks of executors for one client. If one of these disks
 /// hangs, so many turns of each other one are gone, and no more.
 const GATHERS: usize = READS_OF_DISK / 3;
+
+/// Handshakes, which read the file of a secret.
+const HANDSHAKES: usize = 4;
 
 /// Threads without a lane: the store is opened, and the host's memory is looked at.
 const OTHERS: usize = 2;
@@ -86,6 +87,8 @@ pub enum Kind {
     Registration,
     /// Reads a whole block.
     Diagnosis,
+    /// Reads the secret of an application.
+    Handshake,
 }
 
 /// The threads for one kind of call.
@@ -107,6 +110,7 @@ pub struct Lanes {
     operators: Lane,
     registrations: SharedLane,
     diagnoses: SharedLane,
+    handshakes: Lane,
     chunks: Lane,
     /// By data directory.
     reads: Vec<Lane>,
@@ -182,6 +186,7 @@ impl Lanes {
             operators: Lane::new(OPERATORS),
             registrations: SharedLane::new(REGISTRATIONS),
             diagnoses: SharedLane::new(DIAGNOSES),
+            handshakes: Lane::new(HANDSHAKES),
             chunks: Lane::new(CHUNKS),
             reads: (0..disks)
                 .map(|_| Lane::new(reads_of_each(disks)))
@@ -196,7 +201,7 @@ impl Lanes {
     pub fn threads(disks: usize) -> usize {
         let calls = CONTROLS + QUESTIONS + PUSHES + ABORTS + REMOVALS + REGISTRATIONS + DIAGNOSES;
         let reads = disks * reads_of_each(disks) + FOREIGN_READS;
-        calls + OPERATORS + CHUNKS + reads + OTHERS
+        calls + OPERATORS + HANDSHAKES + CHUNKS + reads + OTHERS
     }
 
     /// Carries out a call on one of the threads of its kind. The thread keeps its place in the lane
@@ -229,6 +234,7 @@ impl Lanes {
             Kind::Push => self.at(places, &self.pushes).await,
             Kind::Abort => of_one(&self.aborts).await,
             Kind::Operator => of_one(&self.operators).await,
+            Kind::Handshake => of_one(&self.handshakes).await,
             Kind::Removal => self.at(places, &self.removals).await,
             Kind::Registration => self.at(places, &self.registrations).await,
             Kind::Diagnosis => self.at(places, &self.diagnoses).await,

@@ -17,6 +17,7 @@ use body::BodyPool;
 use lanes::{Lanes, Threads};
 use pool::Pool;
 use reports::Reports;
+use secrets::Secrets;
 use shared_pool::SharedPool;
 use uploads::Uploads;
 
@@ -30,6 +31,7 @@ pub mod line;
 pub mod pool;
 pub mod read_threads;
 pub mod reports;
+pub mod secrets;
 pub mod shared_pool;
 pub mod uploads;
 
@@ -127,6 +129,8 @@ pub struct Service {
     pub looks: watch::Sender<u64>,
     /// True when the daemon was drained, and may end.
     pub drained: watch::Sender<bool>,
+    /// The secrets of applications. `None`: no client authenticates.
+    pub secrets: Option<Arc<Secrets>>,
     next_stream: AtomicI64,
 }
 
@@ -139,13 +143,24 @@ impl Service {
     /// Splits the budget like [`Service::new`]. These threads carry out the calls of the store.
     pub fn with_threads(store: Arc<Store>, split: MemorySplit, threads: Threads) -> Arc<Self> {
         let no_disks = MeasuredFs::new(Arc::new(OsFs), &[]);
-        Self::build(store, split, Arc::new(no_disks), threads)
+        Self::build(store, split, Arc::new(no_disks), threads, None)
+    }
+
+    /// Splits the budget like [`Service::new`]. Clients authenticate with these secrets.
+    pub fn with_secrets(store: Arc<Store>, split: MemorySplit, secrets: Secrets) -> Arc<Self> {
+        let no_disks = Arc::new(MeasuredFs::new(Arc::new(OsFs), &[]));
+        Self::build(store, split, no_disks, Threads::OfRuntime, Some(secrets))
     }
 
     /// Splits the budget like [`Service::new`], with the metrics of the disks that the store writes
-    /// to.
-    pub fn with_disks(store: Arc<Store>, split: MemorySplit, fs: Arc<MeasuredFs>) -> Arc<Self> {
-        Self::build(store, split, fs, Threads::OfRuntime)
+    /// to, and with secrets if the configuration names some.
+    pub fn with_disks(
+        store: Arc<Store>,
+        split: MemorySplit,
+        fs: Arc<MeasuredFs>,
+        secrets: Option<Secrets>,
+    ) -> Arc<Self> {
+        Self::build(store, split, fs, Threads::OfRuntime, secrets)
     }
 
     fn build(
@@ -153,6 +168,7 @@ impl Service {
         split: MemorySplit,
         fs: Arc<MeasuredFs>,
         threads: Threads,
+        secrets: Option<Secrets>,
     ) -> Arc<Self> {
         // Stream ids of another daemon must not match.
         let kept_bytes = (split.upload_bytes / KEPT_PART).min(MAX_KEPT_BYTES);
@@ -178,6 +194,7 @@ impl Service {
             open: watch::Sender::new(0),
             looks: watch::Sender::new(0),
             drained: watch::Sender::new(false),
+            secrets: secrets.map(Arc::new),
             next_stream: AtomicI64::new(first_stream),
         })
     }

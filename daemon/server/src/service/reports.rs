@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use lodestone_model::{AppAttempt, AppId, Code, Refusal};
+use lodestone_model::{AppAttempt, AppId, Code, Refusal, spark_id};
 use lodestone_wire::extension::explain::{ReportApplication, ReportKept};
 
 /// Applications that are remembered, however short their reports.
@@ -17,12 +17,6 @@ const PER_APPLICATION_MAX: usize = 16;
 
 /// The part of the memory that the reports of one application may take.
 const APPLICATION_PART: usize = 4;
-
-/// `docs/protocol.md`, section 1: the sign between an application's id and its driver's number.
-const DRIVER_SIGN: char = '~';
-
-/// Digits of a driver's number, in hexadecimal.
-const DRIVER_DIGITS: usize = 16;
 
 /// Memory that an entry needs beside its text.
 const ENTRY_BYTES: usize = 512;
@@ -155,7 +149,7 @@ impl Kept {
     fn of(&self, app: &str) -> impl Iterator<Item = (&Key, &Report)> {
         self.reports
             .iter()
-            .filter(move |((id, _), _)| id.as_str() == app || without_driver(id.as_str()) == app)
+            .filter(move |((id, _), _)| id.as_str() == app || spark_id(id.as_str()) == app)
     }
 
     fn has_more_than_its_share(&self, app: &AppId, limit_bytes: usize) -> bool {
@@ -205,15 +199,6 @@ impl Kept {
         if let Some(key) = first.map(|(key, _)| key.clone()) {
             self.remove(&key);
         }
-    }
-}
-
-/// Returns Spark's id, without the number of the driver that the client added to make it unique:
-/// `app~0123456789abcdef`.
-fn without_driver(id: &str) -> &str {
-    match id.rsplit_once(DRIVER_SIGN) {
-        Some((app, driver)) if driver.len() == DRIVER_DIGITS => app,
-        _ => id,
     }
 }
 

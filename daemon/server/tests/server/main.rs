@@ -8,6 +8,7 @@
 
 mod answers;
 mod at_once;
+mod authentication;
 mod bad_disk;
 mod connections;
 mod disk;

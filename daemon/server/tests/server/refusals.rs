@@ -11,7 +11,7 @@ use lodestone_wire::extension::register::RegisterShuffle;
 use lodestone_wire::extension::status::Refused;
 use lodestone_wire::extension::{PROTOCOL_VERSION, ShuffleAddress};
 use lodestone_wire::frame::{ChunkId, StreamId};
-use lodestone_wire::spark::SASL_TAG;
+use lodestone_wire::spark::authenticate::SaslMessage;
 use lodestone_wire::spark::finalize::FinalizeShuffleMerge;
 use lodestone_wire::spark::remove::RemoveShuffleMerge;
 use lodestone_wire::{Frame, Message};
@@ -244,11 +244,11 @@ fn payloads_that_do_not_decode_are_answered_and_the_connection_stays() {
     assert!(client.failure_of(904).contains("unknown message type: 50"));
     rpc(&mut client, 905, &[]);
     assert!(client.failure_of(905).contains("empty"));
-    rpc(&mut client, 906, &[SASL_TAG, 0, 0]);
+    rpc(&mut client, 906, &[SaslMessage::ID, 0, 0]);
     assert!(
         client
             .failure_of(906)
-            .contains("authentication is not supported")
+            .contains("this service has no secrets")
     );
     let key = generation(1);
     let failure = client.failure(&FinalizeShuffleMerge { key });

@@ -2,6 +2,7 @@
 //! Messages of Spark's External Shuffle Service, 3.5 to 4.x: section 3 of `docs/protocol.md`.
 //! Decoders ignore bytes after the last field, as Spark's do.
 
+pub mod authenticate;
 pub mod fetch;
 pub mod finalize;
 pub mod originals;
@@ -11,9 +12,3 @@ pub mod remove;
 
 /// The executor id with which Spark asks for merged data.
 pub const MERGER_EXECUTOR: &str = "shuffle-push-merger";
-
-/// First byte of a SASL authentication payload.
-pub const SASL_TAG: u8 = 0xEA;
-
-/// First byte of an `AuthEngine` authentication payload.
-pub const AUTH_TAG: u8 = 0xFB;

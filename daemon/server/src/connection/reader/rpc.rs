@@ -213,7 +213,10 @@ async fn room_for(
     *frame = vec![memory];
     let longest = handler::room_timeout(body);
     let (kind, asked) = (handler::kind(body), body.clone());
-    let needed = carry_out(call.clone(), kind, move |_| handler::list_memory(&asked)).await?;
+    let needed = carry_out(call.clone(), kind, move |call| {
+        handler::list_memory(call, &asked)
+    })
+    .await?;
     let Some((app, bytes)) = needed else {
         return Ok(None);
     };

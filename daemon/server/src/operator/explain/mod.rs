@@ -5,12 +5,15 @@ mod columns;
 mod page;
 
 use std::io::{self, Write};
+use std::path::Path;
 use std::time::Duration;
 
+use lodestone_model::{AppId, spark_id};
 use lodestone_wire::extension::explain::{ExplainApplication, Explanation, ReportKept};
 
 use crate::cli::ExplainArgs;
 use crate::operator::ask::{AskError, Asking};
+use crate::service::secrets::Secrets;
 use page::Page;
 
 /// Why there is nothing to show.
@@ -66,7 +69,7 @@ struct Found {
 /// Asks each service, and shows the newest report of each attempt.
 pub fn run(args: &ExplainArgs) -> Result<(), ExplainError> {
     let app = args.app.as_deref().unwrap_or_default();
-    let found = newest(found(&args.services, app)?);
+    let found = newest(found(args, app)?);
     let text = match &args.app {
         None => page::list(&found),
         Some(app) if found.is_empty() => {
@@ -85,10 +88,11 @@ pub fn run(args: &ExplainArgs) -> Result<(), ExplainError> {
     Ok(io::stdout().lock().write_all(text.as_bytes())?)
 }
 
-fn found(services: &[String], app: &str) -> Result<Vec<Found>, ExplainError> {
+fn found(args: &ExplainArgs, app: &str) -> Result<Vec<Found>, ExplainError> {
+    let services = &args.services;
     let (mut found, mut failures) = (Vec::new(), Vec::new());
     for service in services {
-        match ask(service, app) {
+        match ask(service, app, args.secrets.as_deref()) {
             Ok(answer) => found.extend(answer.applications.into_iter().map(|kept| Found {
                 service: service.clone(),
                 kept,
@@ -103,9 +107,15 @@ fn found(services: &[String], app: &str) -> Result<Vec<Found>, ExplainError> {
     Ok(found)
 }
 
-fn ask(service: &str, app: &str) -> Result<Explanation, AskError> {
+fn ask(service: &str, app: &str, secrets: Option<&Path>) -> Result<Explanation, AskError> {
+    let mut asking = Asking::connect(service, ANSWER_TIMEOUT)?;
+    if let Some(path) = secrets {
+        let id = AppId::new(spark_id(app)).map_err(|bad| AskError::Refused(bad.to_string()))?;
+        let secret = Secrets::at(path, false)?.of(&id)?;
+        asking.authenticate(&id, &secret.ok_or(AskError::NoSecret)?)?;
+    }
     let app = app.to_owned();
-    Asking::connect(service, ANSWER_TIMEOUT)?.ask(&ExplainApplication { app })
+    asking.ask(&ExplainApplication { app })
 }
 
 /// The last report of each attempt, else the youngest, in the order of ids.
@@ -132,7 +142,7 @@ fn explained(found: &[Found]) -> Result<String, ExplainError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use lodestone_model::{AppAttempt, AppId};
+    use lodestone_model::AppAttempt;
 
     fn found(app: &str, ended: bool, age_ms: i64) -> Found {
         Found {

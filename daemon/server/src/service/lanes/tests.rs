@@ -21,7 +21,8 @@ fn kinds() -> impl Iterator<Item = Kind> {
         Kind::Removal => Some(Kind::Operator),
         Kind::Operator => Some(Kind::Registration),
         Kind::Registration => Some(Kind::Diagnosis),
-        Kind::Diagnosis => None,
+        Kind::Diagnosis => Some(Kind::Handshake),
+        Kind::Handshake => None,
     };
     std::iter::successors(Some(Kind::Control), next)
 }

@@ -6,6 +6,7 @@ use std::net::TcpStream;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
+use lodestone_auth::exchange::Keystreams;
 use lodestone_model::{
     AppAttempt, AppId, Code, Crc32c, GenerationId, LaidSegment, Ledger, MapId, MapIndex, Mode,
     ReduceId, Segment, SegmentRun, ShuffleId, ShuffleKey, ShuffleSpec,
@@ -31,6 +32,7 @@ pub(crate) struct Client {
     pub(crate) socket: TcpStream,
     buffer: BytesMut,
     next_request: i64,
+    keys: Option<Keystreams>,
 }
 
 pub(crate) fn app() -> AppId {
@@ -120,11 +122,25 @@ impl Client {
             socket,
             buffer: BytesMut::new(),
             next_request: 1,
+            keys: None,
         }
     }
 
+    /// Encrypts from now on.
+    pub(crate) fn encrypt(&mut self, keys: Keystreams) {
+        self.keys = Some(keys);
+    }
+
     pub(crate) fn send(&mut self, frame: &Frame) {
-        self.socket.write_all(&frame.to_bytes()).unwrap();
+        self.write(&frame.to_bytes());
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        let mut bytes = bytes.to_vec();
+        if let Some(keys) = &mut self.keys {
+            keys.of_client.apply(&mut bytes);
+        }
+        self.socket.write_all(&bytes).unwrap();
     }
 
     /// The next frame, `None` when the daemon closed the connection.
@@ -145,6 +161,9 @@ impl Client {
         let mut bytes = vec![0; 64 << 10];
         match self.socket.read(&mut bytes) {
             Ok(count) => {
+                if let Some(keys) = &mut self.keys {
+                    keys.of_service.apply(&mut bytes[..count]);
+                }
                 self.buffer.extend_from_slice(&bytes[..count]);
                 count
             }
@@ -199,7 +218,7 @@ impl Client {
             meta,
             body_bytes,
         });
-        self.socket.write_all(&body[..sent]).unwrap();
+        self.write(&body[..sent]);
         request_id
     }
 

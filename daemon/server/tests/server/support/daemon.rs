@@ -78,6 +78,20 @@ impl Daemon {
         }
     }
 
+    /// All that is logged until a line contains the text, with this line.
+    pub(crate) fn log_until(&self, text: &str) -> String {
+        let mut log = String::new();
+        loop {
+            match self.log.recv_timeout(TEST_TIMEOUT) {
+                Ok(line) => log = format!("{log}{line}\n"),
+                Err(_) => panic!("nothing logged with {text:?}: {log}"),
+            }
+            if log.contains(text) {
+                return log;
+            }
+        }
+    }
+
     /// Returns true if a line that contains the text comes within this time.
     pub(crate) fn logs_within(&self, text: &str, timeout: Duration) -> bool {
         let until = Instant::now() + timeout;

@@ -45,7 +45,7 @@ pub(crate) struct StoppedClock<'a> {
 pub(crate) struct HangingThreads(#[expect(dead_code, reason = "held")] mpsc::Sender<()>);
 
 /// Kinds of calls that may wait for locks or disks.
-const WAITING_KINDS: [Kind; 7] = [
+const WAITING_KINDS: [Kind; 8] = [
     Kind::Question,
     Kind::Push,
     Kind::Abort,
@@ -53,6 +53,7 @@ const WAITING_KINDS: [Kind; 7] = [
     Kind::Operator,
     Kind::Registration,
     Kind::Diagnosis,
+    Kind::Handshake,
 ];
 
 impl StoppedClock<'_> {

@@ -75,7 +75,11 @@ private[spark] object DaemonProcess {
   private val StopTimeoutS = 15
 
   /** Starts a daemon with its data below `directory`. Port 0 takes a free port. */
-  def start(directory: File, port: Int = 0, memory: String = "128MiB"): DaemonProcess = {
+  def start(
+      directory: File,
+      port: Int = 0,
+      memory: String = "128MiB",
+      more: Seq[String] = Nil): DaemonProcess = {
     require(directory.isDirectory || directory.mkdirs(), s"cannot make $directory")
     val binary = new File(sys.props("lodestone.binary"))
     require(binary.canExecute, s"$binary is missing: run `make build` first")
@@ -92,7 +96,7 @@ private[spark] object DaemonProcess {
       memory,
       // How full the disk of the test machine is decides nothing.
       "--reserve",
-      "0b")
+      "0b") ++ more
     val process = new ProcessBuilder(command: _*)
       .redirectError(new File(directory.getPath + ".log"))
       .start()

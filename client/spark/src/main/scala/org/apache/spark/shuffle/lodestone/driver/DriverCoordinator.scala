@@ -53,7 +53,7 @@ private[spark] final class DriverCoordinator private (
   /** The name of this application at services. Executors get it with each handle. */
   val app: Application =
     ServiceClient.applicationOf(conf, UUID.randomUUID().getLeastSignificantBits)
-  private val client = new ServiceClient(app, settings.requestTimeoutMs)
+  private val client = ServiceClient(conf, settings, app)
   private val report = new DriverReport
   private val counts = new MapCounts
   private val source = addressSource()

@@ -40,7 +40,7 @@ private[lodestone] final class LocalSide(conf: SparkConf) {
 /** The parts that only shuffles use whose handle is a `LodestoneHandle`. */
 private[lodestone] final class ExecutorSide(conf: SparkConf, local: LocalSide, app: Application) {
   private val settings = local.settings
-  private val client = new ServiceClient(app, settings.requestTimeoutMs)
+  private val client = ServiceClient(conf, settings, app)
   private val host = Some(settings.services).collect { case ServiceSource.Embedded =>
     new HostService(conf, settings, local.driver, SparkEnv.get)
   }

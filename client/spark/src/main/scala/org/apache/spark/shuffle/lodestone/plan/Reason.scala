@@ -26,8 +26,8 @@ private[spark] object Reason {
   val CodecNotConcatenable =
     reason("CODEC_NOT_CONCATENABLE", "the compression codec cannot be concatenated")
   val BarrierStage = reason("BARRIER_STAGE", "barrier stages are not merged")
-  val Authentication =
-    reason("AUTHENTICATION", "spark.authenticate is on, which this version does not support")
+  val CipherUnknown =
+    reason("CIPHER_UNKNOWN", "Spark encrypts with SASL or AES/GCM, which services do not")
   val RpcEncryption =
     reason("RPC_ENCRYPTION", "spark.ssl.rpc.enabled is on, which this version does not support")
   val SingleMap = reason("SINGLE_MAP", "there is only one map task: merging needs several")

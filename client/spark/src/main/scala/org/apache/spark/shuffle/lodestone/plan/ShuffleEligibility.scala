@@ -8,6 +8,7 @@ import org.apache.spark.io.CompressionCodec
 /** Decides whether a shuffle can be merged or remote at all. */
 private[lodestone] object ShuffleEligibility {
 
+  private val KnownCipher = "AES/CTR/NoPadding"
   private val LocalDiskIo = "org.apache.spark.shuffle.sort.io.LocalDiskShuffleDataIO"
   private val OurIo = Set(LocalDiskIo, classOf[RemoteShuffleDataIO].getName)
 
@@ -68,7 +69,7 @@ private[lodestone] object ShuffleEligibility {
   /** Returns the reason why no shuffle of this application can be remote. */
   def remoteObstacle(conf: SparkConf): Option[Reason] =
     firstOf(
-      Reason.Authentication -> (() => conf.getBoolean("spark.authenticate", false)),
+      Reason.CipherUnknown -> (() => hasUnknownCipher(conf)),
       // Since Spark 4. Lodestone does not send in the clear what Spark would encrypt.
       Reason.RpcEncryption -> (() => conf.getBoolean("spark.ssl.rpc.enabled", false)),
       Reason.SparkPush -> (() => conf.getBoolean("spark.shuffle.push.enabled", false)),
@@ -76,6 +77,16 @@ private[lodestone] object ShuffleEligibility {
       // Then the map id is the map index. Readers compare map ids, so a map attempt that Spark has
       // replaced would look like the attempt that replaced it.
       Reason.OldFetchProtocol -> (() => hasOldMapIds(conf)))
+
+  /** Spark's own service has these ciphers, and Lodestone's has not. */
+  private def hasUnknownCipher(conf: SparkConf): Boolean =
+    conf.getBoolean("spark.authenticate", false) && {
+      if (conf.getBoolean("spark.network.crypto.enabled", false)) {
+        !conf.get("spark.network.crypto.cipher", KnownCipher).equalsIgnoreCase(KnownCipher)
+      } else {
+        conf.getBoolean("spark.authenticate.enableSaslEncryption", false)
+      }
+    }
 
   private def firstOf(obstacles: (Reason, () => Boolean)*): Option[Reason] =
     obstacles.collectFirst { case (reason, isThere) if isThere() => reason }

@@ -17,15 +17,15 @@ import org.apache.spark.network.util.{MapConfigProvider, TransportConf}
 import org.apache.spark.shuffle.lodestone.config.{DaemonThreads, HostPort}
 
 /** One connection per service, opened at its first use, and never on a network thread. */
-private[transport] final class Connections(requestTimeoutMs: Long, longestRequestMs: Long) {
+private[transport] final class Connections(
+    requestTimeoutMs: Long,
+    longestRequestMs: Long,
+    authentication: Authentication) {
   import Connections._
 
-  private val context = new TransportContext(
-    transportConf(requestTimeoutMs, longestRequestMs),
-    new NoOpRpcHandler(),
-    false,
-    true)
-  private val factory = context.createClientFactory()
+  private val conf = transportConf(requestTimeoutMs, longestRequestMs, authentication)
+  private val context = new TransportContext(conf, new NoOpRpcHandler(), false, true)
+  private val factory = context.createClientFactory(authentication.bootstraps(conf))
   private val open = new ConcurrentHashMap[HostPort, Future[TransportClient]]()
 
   /** To connect blocks a thread, so each of these threads waits for one service. */
@@ -70,8 +70,9 @@ private[transport] final class Connections(requestTimeoutMs: Long, longestReques
     } catch {
       case failure: IOException => Failure(failure)
       case _: InterruptedException => Failure(new IOException("the client is closed"))
-      // Netty reports some failures (a name that does not resolve) by unchecked exceptions. The
-      // callers that wait for the connection must get each of them.
+      // Netty reports some failures (a name that does not resolve) by unchecked exceptions, and so
+      // does Spark a service that denies this application, or does not prove that it knows the
+      // secret. The callers that wait for the connection must get each of them.
       case NonFatal(other) => Failure(new IOException(s"$service: $other", other))
     }
 
@@ -116,11 +117,15 @@ private[transport] object Connections {
   }
 
   /**
-   * Uses none of the user's network settings, because those are for executors and wait for minutes.
+   * Uses none of the user's network settings, because those are for executors and wait for minutes,
+   * except those for the handshake and the cipher.
    * [[Deadlines]] end requests. Spark's own limit for a silent connection comes after them, because
    * it does not know how large a request is.
    */
-  private def transportConf(requestTimeoutMs: Long, longestRequestMs: Long): TransportConf = {
+  private def transportConf(
+      requestTimeoutMs: Long,
+      longestRequestMs: Long,
+      authentication: Authentication): TransportConf = {
     val settings = Map(
       "connectionTimeout" -> seconds(longestRequestMs),
       "connectionCreationTimeout" -> seconds(requestTimeoutMs + DialGraceMs),
@@ -131,6 +136,8 @@ private[transport] object Connections {
       "enableTcpKeepAlive" -> "true")
     val keys = new HashMap[String, String]()
     settings.foreach { case (name, value) => keys.put(s"spark.lodestone.io.$name", value) }
+    authentication.settings.foreach { case (key, value) => keys.put(key, value) }
+    keys.put("spark.network.auth.rpcTimeout", seconds(requestTimeoutMs))
     new TransportConf("lodestone", new MapConfigProvider(keys))
   }
 

@@ -28,12 +28,15 @@ import org.apache.spark.shuffle.lodestone.wire._
 private[spark] final class ServiceClient(
     app: Application,
     requestTimeoutMs: Long,
-    val health: ServiceHealth = new ServiceHealth) extends Logged {
+    val health: ServiceHealth = new ServiceHealth,
+    authentication: Authentication = Authentication.none) extends Logged {
   import ServiceClient._
 
   private val deadlines: Deadlines = new Deadlines(requestTimeoutMs, connections.drop(_))
-  private val connections =
-    new Connections(requestTimeoutMs, deadlines.longestMs(PushBatch.MaxBodyBytes))
+  private val connections = new Connections(
+    requestTimeoutMs,
+    deadlines.longestMs(PushBatch.MaxBodyBytes),
+    authentication)
   private val retryOnce = new RetryOnce(health)
   private val rooms = new ConcurrentHashMap[HostPort, Turnstile]()
 
@@ -301,9 +304,14 @@ private[spark] object ServiceClient {
 
   /** Creates a client for requests that name no application. */
   def apply(conf: SparkConf, settings: LodestoneConf): ServiceClient =
+    apply(conf, settings, Application(conf.getAppId, Application.NoAttempt))
+
+  /** Creates a client for requests of this application. */
+  def apply(conf: SparkConf, settings: LodestoneConf, app: Application): ServiceClient =
     new ServiceClient(
-      Application(conf.getAppId, Application.NoAttempt),
-      settings.requestTimeoutMs)
+      app,
+      settings.requestTimeoutMs,
+      authentication = Authentication.of(conf))
 
   /**
    * Returns the name of a new application at services. If the cluster manager counts attempts

@@ -18,7 +18,8 @@ private[spark] final case class DaemonCommand(
     memoryBytes: Option[Long],
     idleExitMs: Long,
     announce: Path,
-    log: Path) {
+    log: Path,
+    secrets: Option[Path] = None) {
 
   def arguments: Seq[String] = Seq(
     binary.toString,
@@ -32,7 +33,7 @@ private[spark] final case class DaemonCommand(
     "--idle-exit",
     s"${TimeUnit.MILLISECONDS.toSeconds(idleExitMs)}s",
     "--announce",
-    announce.toString)
+    announce.toString) ++ secrets.toSeq.flatMap(path => Seq("--secrets", path.toString))
 }
 
 /**
@@ -46,6 +47,9 @@ private[spark] object EmbeddedDaemon {
    */
   private val StartTimeoutMs = 10000L
 
+  /** The beginnings of the variables that the daemon, or the system under it, reads. */
+  private val Inherited = Seq("LODESTONE_", "RUST_", "PATH", "TZ", "TMPDIR", "LD_", "MALLOC_")
+
   /** At a start a log above this size is renamed, and replaces the last renamed one. */
   private val MaxLogBytes = 1024L * 1024
 
@@ -58,10 +62,12 @@ private[spark] object EmbeddedDaemon {
   def start(command: DaemonCommand, timeoutMs: Long = StartTimeoutMs): ReadyLine = {
     rotate(command.log)
     val logStart = if (Files.exists(command.log)) Files.size(command.log) else 0L
-    val process = new ProcessBuilder(command.arguments: _*)
+    val builder = new ProcessBuilder(command.arguments: _*)
       .redirectInput(ProcessBuilder.Redirect.from(new File("/dev/null")))
       .redirectError(ProcessBuilder.Redirect.appendTo(command.log.toFile))
-      .start()
+    // Spark hands secrets to executors in their environment, and the daemon outlives them.
+    builder.environment().keySet().removeIf(name => !Inherited.exists(name.startsWith))
+    val process = builder.start()
     val line = firstLine(process.getInputStream)
     try {
       val text = line.get(timeoutMs, TimeUnit.MILLISECONDS)

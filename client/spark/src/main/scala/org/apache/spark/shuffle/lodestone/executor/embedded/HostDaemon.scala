@@ -16,13 +16,16 @@ import org.apache.spark.shuffle.lodestone.config.{HostPort, LodestoneConf, Logge
  *   the address at which Spark offers this executor to others, so they can reach it
  * @param incarnationAt
  *   asks the service at an address for its incarnation, or returns the error
+ * @param secret
+ *   what clients of the daemon must know. Applications without one have another daemon.
  */
 private[spark] final class HostDaemon(
     conf: LodestoneConf,
     roots: Seq[Path],
     user: String,
     host: String,
-    incarnationAt: HostPort => Either[String, Long]) extends Logged {
+    incarnationAt: HostPort => Either[String, Long],
+    secret: Option[AppSecret] = None) extends Logged {
   import HostDaemon._
 
   def findOrStart(): HostPort = {
@@ -31,7 +34,8 @@ private[spark] final class HostDaemon(
       case Some(path) => Program.of(executable(Paths.get(path)))
       case None => BundledBinary.extract(homes.head, () => BundledBinary.open())
     }
-    val name = s"${program.digest.take(KeyChars)}-${key(homes)}"
+    val name = s"${program.digest.take(KeyChars)}-${key(homes)}" + secret.fold("")(_ => "-auth")
+    val secrets = secret.map(one => (SecretFiles.in(homes.head, s"$name.secrets"), one))
     val command = DaemonCommand(
       binary = executable(program.file),
       host = host,
@@ -39,8 +43,14 @@ private[spark] final class HostDaemon(
       memoryBytes = conf.embeddedMemoryBytes,
       idleExitMs = conf.embeddedIdleTimeoutMs,
       announce = homes.head.resolve(s"$name.announce"),
-      log = homes.head.resolve(s"$name.log"))
-    running(command.announce).getOrElse(start(command, Attempts))
+      log = homes.head.resolve(s"$name.log"),
+      secrets = secrets.map { case (files, _) => files.directory })
+    // Before the daemon is asked: it asks for the secret.
+    secrets.foreach { case (files, one) => files.write(one) }
+    running(command.announce).getOrElse {
+      secrets.foreach { case (files, _) => files.removeOld() }
+      start(command, Attempts)
+    }
   }
 
   private def executable(file: Path): Path =

@@ -80,10 +80,19 @@ private[spark] final class HostService(
         ServiceMissing(env.executorId, host, String.valueOf(failure.getMessage))
     }
 
+  private def secret: Option[AppSecret] = {
+    val security = env.securityManager
+    if (security.isAuthenticationEnabled()) {
+      Some(new AppSecret(conf.getAppId, security.getSecretKey()))
+    } else {
+      None
+    }
+  }
+
   private def findOrStart(client: ServiceClient): HostPort = {
     val user = HostDaemon.safe(System.getProperty("user.name"))
     val roots = LocalRoots(conf, sys.env)
-    new HostDaemon(settings, roots, user, host, incarnationAt(client)).findOrStart()
+    new HostDaemon(settings, roots, user, host, incarnationAt(client), secret).findOrStart()
   }
 }
 

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+package org.apache.spark.shuffle.lodestone.transport
+
+import java.nio.charset.StandardCharsets.UTF_8
+import java.nio.file.{Files, Path}
+import java.nio.file.attribute.PosixFilePermissions
+
+import scala.concurrent.Await
+import scala.concurrent.duration.DurationInt
+import scala.util.{Failure, Success, Try}
+
+import org.junit.jupiter.api.{AfterEach, Test}
+import org.junit.jupiter.api.Assertions.{assertEquals, assertTrue}
+import org.junit.jupiter.api.io.TempDir
+
+import org.apache.spark.SparkConf
+import org.apache.spark.network.sasl.SecretKeyHolder
+import org.apache.spark.shuffle.lodestone.DaemonProcess
+import org.apache.spark.shuffle.lodestone.config.HostPort
+import org.apache.spark.shuffle.lodestone.plan.ShuffleGeneration
+import org.apache.spark.shuffle.lodestone.wire.Application
+
+/** Handshakes of Spark's own client with a real daemon that has secrets. */
+final class AuthenticatedClientSuite {
+  import AuthenticatedClientSuite._
+
+  @TempDir var directory: Path = _
+  private var daemon: DaemonProcess = _
+  private var clients = List.empty[ServiceClient]
+
+  @AfterEach def stop(): Unit = {
+    clients.foreach(_.close())
+    daemon.kill()
+  }
+
+  private def start(more: String*): Unit = {
+    val secrets = Files.createDirectories(directory.resolve("secrets"))
+    Seq("app-1" -> Secret, "app-2" -> "another").foreach { case (app, secret) =>
+      val file = Files.write(secrets.resolve(app), secret.getBytes(UTF_8))
+      Files.setPosixFilePermissions(file, PosixFilePermissions.fromString("rw-------"))
+    }
+    val all = Seq("--secrets", secrets.toString) ++ more
+    daemon = DaemonProcess.start(directory.resolve("daemon").toFile, more = all)
+  }
+
+  private def client(kind: Map[String, String], appId: String, secret: String): ServiceClient = {
+    val conf = new SparkConf(false).set("spark.app.id", appId).setAll(kind)
+    val holder = new SecretKeyHolder {
+      override def getSaslUser(app: String): String = "sparkSaslUser"
+      override def getSecretKey(app: String): String = secret
+    }
+    val app = Application.unique(appId, 7)
+    val authentication = Authentication.of(conf, () => holder)
+    val client = new ServiceClient(app, 10000, authentication = authentication)
+    clients ::= client
+    client
+  }
+
+  private def hello(client: ServiceClient): Try[Long] =
+    Try(Await.result(client.hello(HostPort(daemon.host, daemon.port)), 30.seconds).incarnation)
+
+  private def register(client: ServiceClient): Unit = {
+    val shuffle = ShuffleGeneration(3, 0)
+    Await.result(client.registerShuffle(daemon.location, shuffle, 2, 2), 30.seconds)
+    ()
+  }
+
+  @Test def anApplicationWithItsSecretIsServedInEachWayThatSparkHas(): Unit = {
+    start()
+    Kinds.foreach { case (name, kind) =>
+      val own = client(kind, "app-1", Secret)
+      assertEquals(Success(daemon.incarnation), hello(own), name)
+      // The plugin adds a number to the id of the application.
+      register(own)
+    }
+  }
+
+  @Test def aClientWithoutTheSecretIsDeniedAndLearnsWhy(): Unit = {
+    start()
+    Kinds.foreach { case (name, kind) =>
+      Seq("app-1" -> "wrong", "app-2" -> Secret, "app-3" -> Secret).foreach { case (app, secret) =>
+        assertDenied(hello(client(kind, app, secret)), "authentication failed", s"$name of $app")
+      }
+    }
+    val plain = client(Map.empty, "app-1", Secret)
+    // The one question that needs no secret.
+    assertEquals(Success(daemon.incarnation), hello(plain))
+    assertDenied(Try(register(plain)), "spark.authenticate=true", "without a handshake")
+  }
+
+  @Test def whereEncryptionIsRequiredOnlyAesIsServed(): Unit = {
+    start("--encrypted-only")
+    Kinds.foreach { case (name, kind) =>
+      val answer = hello(client(kind, "app-1", Secret))
+      if (kind.contains("spark.network.crypto.enabled")) {
+        assertEquals(Success(daemon.incarnation), answer, name)
+      } else {
+        assertDenied(answer, "spark.network.crypto.enabled=true", name)
+      }
+    }
+  }
+
+  @Test def aClientThatAuthenticatesWhereThereAreNoSecretsLearnsWhy(): Unit = {
+    daemon = DaemonProcess.start(directory.resolve("daemon").toFile)
+    Kinds.foreach { case (name, kind) =>
+      assertDenied(hello(client(kind, "app-1", Secret)), "has no secrets", name)
+    }
+  }
+
+  @Test def aServiceThatDoesNotKnowTheSecretGetsNoRequest(): Unit = {
+    // It has another secret for the application than the client, as someone else's service.
+    start()
+    Kinds.foreach { case (name, kind) =>
+      val before = daemon.counter("lodestone_authentication_failures_total")
+      assertTrue(hello(client(kind, "app-2", "of the client")).isFailure, name)
+      assertTrue(daemon.counter("lodestone_authentication_failures_total") > before, name)
+    }
+  }
+
+  private def assertDenied(answer: Try[Long], words: String, what: String): Unit = answer match {
+    case Failure(failure) => assertTrue(allOf(failure).contains(words), s"$what: ${allOf(failure)}")
+    case Success(_) => throw new AssertionError(s"$what was served")
+  }
+
+  private def allOf(failure: Throwable): String =
+    Iterator.iterate(failure)(_.getCause).takeWhile(_ != null).mkString(" <- ")
+}
+
+private object AuthenticatedClientSuite {
+  private val Secret = "0123456789abcdef" * 4
+  private val On = Map("spark.authenticate" -> "true")
+  private val Aes = On + ("spark.network.crypto.enabled" -> "true")
+
+  private val Kinds = Seq(
+    "SASL" -> On,
+    "AES, version 1" -> Aes,
+    "AES, version 2" -> (Aes + ("spark.network.crypto.authEngineVersion" -> "2")))
+}

@@ -1,0 +1,281 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Bytes through a socket that takes and gives as few as it likes.
+
+use std::path::Path;
+
+use bytes::{Bytes, BytesMut};
+use lodestone_auth::exchange::{Challenge, Keystreams, respond};
+use lodestone_auth::{Fresh, Secret};
+use lodestone_model::AppId;
+use lodestone_store::SeededRandom;
+use lodestone_store::fs::fake::FakeFs;
+use lodestone_store::fs::{Fs, Open};
+use lodestone_wire::Frame;
+
+use super::*;
+
+/// One end of a connection. What the client sends is there from the start.
+#[derive(Debug)]
+struct Narrow {
+    incoming: Mutex<BytesMut>,
+    outgoing: Mutex<Vec<u8>>,
+    random: Mutex<SeededRandom>,
+    most: u64,
+}
+
+impl Narrow {
+    fn count(&self, most: usize) -> usize {
+        let some = 1 + self.random.lock().unwrap().bits() % self.most;
+        most.min(some as usize)
+    }
+
+    /// Every third call finds nothing, or no room.
+    fn stops(&self) -> io::Result<()> {
+        match self.random.lock().unwrap().bits() % 3 {
+            0 => Err(ErrorKind::WouldBlock.into()),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Socket for Narrow {
+    fn poll_readable(&self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_writable(&self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn try_read(&self, into: &mut dyn BufMut) -> io::Result<usize> {
+        let mut incoming = self.incoming.lock().unwrap();
+        if incoming.is_empty() {
+            return Ok(0);
+        }
+        self.stops()?;
+        let count = self.count(incoming.len().min(into.remaining_mut()));
+        into.put_slice(&incoming.split_to(count));
+        Ok(count)
+    }
+
+    fn try_write(&self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+        self.stops()?;
+        let all: Vec<u8> = slices.iter().flat_map(|slice| slice.to_vec()).collect();
+        let count = self.count(all.len());
+        self.outgoing
+            .lock()
+            .unwrap()
+            .extend_from_slice(&all[..count]);
+        Ok(count)
+    }
+
+    fn try_send(&self, _: &[Part]) -> io::Result<usize> {
+        unreachable!("files are encrypted before they are sent")
+    }
+}
+
+fn fresh(seed: u8) -> Fresh {
+    Fresh {
+        private: [seed; 32],
+        salt: [seed; 16],
+        iv: [seed; 12],
+        nonce: [seed; 30],
+    }
+}
+
+/// What client and service agreed upon.
+fn keys() -> (Agreed, Agreed) {
+    let (app, secret) = (AppId::new("a").unwrap(), Secret::new(b"s3cret").unwrap());
+    let challenge = Challenge::new(&app, &secret, &fresh(1)).unwrap();
+    let (response, service) = respond(challenge.message(), &secret, &fresh(2)).unwrap();
+    (challenge.accept(&response, &secret).unwrap(), service)
+}
+
+fn request(length: usize) -> Bytes {
+    let body = (0..length).map(|byte| byte as u8).collect();
+    let request_id = 7;
+    Frame::RpcRequest { request_id, body }.to_bytes()
+}
+
+/// The service's socket, behind which these bytes wait, and the client's keys.
+fn socket(
+    version: Version,
+    plain: &[u8],
+    seed: u64,
+    most: u64,
+) -> (Ciphered, Arc<Narrow>, Keystreams) {
+    let (client, service) = keys();
+    let mut streams = client.keystreams(version);
+    let mut sent = BytesMut::from(plain);
+    streams.of_client.apply(&mut sent);
+    let narrow = Arc::new(Narrow {
+        incoming: Mutex::new(sent),
+        outgoing: Mutex::default(),
+        random: Mutex::new(SeededRandom::new(seed)),
+        most,
+    });
+    (
+        Ciphered::new(Arc::clone(&narrow) as _, service),
+        narrow,
+        streams,
+    )
+}
+
+fn is_passing(error: &io::Error) -> bool {
+    error.kind() == ErrorKind::WouldBlock
+}
+
+fn read_all(socket: &Ciphered) -> io::Result<Vec<u8>> {
+    let mut read = Vec::new();
+    loop {
+        match socket.try_read(&mut (&mut read).limit(16 << 10)) {
+            Ok(0) => return Ok(read),
+            Err(error) if !is_passing(&error) => return Err(error),
+            _ => {}
+        }
+    }
+}
+
+fn file(content: &[u8]) -> Part {
+    let fs = FakeFs::default();
+    fs.add_file(Path::new("/file"), content);
+    let file = fs.open(Path::new("/file"), Open::Read).unwrap();
+    let (offset, length) = (0, content.len() as u64);
+    Part::File {
+        file,
+        offset,
+        length,
+    }
+}
+
+#[test]
+fn requests_are_understood_with_either_version_in_whatever_pieces_they_come() {
+    let plain = [request(100_000), request(3)].concat();
+    for version in [Version::One, Version::Two] {
+        for (seed, most) in [(1, 1), (2, 3), (3, 20), (4, 100_000)] {
+            let (socket, _, _) = socket(version, &plain, seed, most);
+            assert!(read_all(&socket).unwrap() == plain, "{version:?} {seed}");
+        }
+    }
+}
+
+#[test]
+fn answers_arrive_whatever_the_socket_takes_at_once() {
+    let answer: Vec<u8> = (0..60_000u32).map(|byte| (byte / 7) as u8).collect();
+    for version in [Version::One, Version::Two] {
+        for (seed, most) in [(1, 1_000), (2, 9_000), (3, 1 << 20)] {
+            let (socket, narrow, mut streams) = socket(version, &request(3), seed, most);
+            read_all(&socket).unwrap();
+            let mut rest = &answer[..];
+            while !rest.is_empty() {
+                let (one, two) = rest.split_at(rest.len() / 3);
+                match socket.try_write(&[IoSlice::new(one), IoSlice::new(two)]) {
+                    Ok(count) => rest = &rest[count..],
+                    Err(error) => assert!(is_passing(&error)),
+                }
+            }
+            let mut arrived = narrow.outgoing.lock().unwrap().clone();
+            streams.of_service.apply(&mut arrived);
+            assert!(arrived == answer, "{version:?} {seed}");
+        }
+    }
+}
+
+#[test]
+fn chunks_of_files_and_memory_arrive_in_their_order() {
+    let (first, second) = (vec![1; 100_000], vec![2; 10]);
+    let (socket, narrow, mut streams) = socket(Version::One, &request(3), 9, 1 << 20);
+    read_all(&socket).unwrap();
+    let pieces = [
+        Part::Memory(Bytes::from_static(b"head")),
+        file(&first),
+        file(&second),
+        Part::Memory(Bytes::from_static(b"end")),
+    ];
+    let expected = [b"head", &first[..], &second, b"end"].concat();
+    let mut sent = 0;
+    while sent < expected.len() {
+        let mut before = sent as u64;
+        let rest: Vec<Part> = pieces
+            .iter()
+            .filter_map(|piece| {
+                let skipped = before.min(piece.length());
+                before -= skipped;
+                (skipped < piece.length()).then(|| behind(piece, skipped))
+            })
+            .collect();
+        match socket.try_send(&rest) {
+            Ok(count) => sent += count,
+            Err(error) => assert!(is_passing(&error)),
+        }
+    }
+    let mut arrived = narrow.outgoing.lock().unwrap().clone();
+    streams.of_service.apply(&mut arrived);
+    assert!(arrived == expected);
+}
+
+fn behind(piece: &Part, skipped: u64) -> Part {
+    match piece {
+        Part::Memory(bytes) => Part::Memory(bytes.slice(skipped as usize..)),
+        Part::File {
+            file,
+            offset,
+            length,
+        } => Part::File {
+            file: Arc::clone(file),
+            offset: offset + skipped,
+            length: length - skipped,
+        },
+    }
+}
+
+#[test]
+fn a_file_that_ends_early_sends_nothing_behind_its_end() {
+    let (socket, narrow, mut streams) = socket(Version::One, &request(3), 5, 1 << 20);
+    read_all(&socket).unwrap();
+    let Part::File { file, .. } = file(b"tw") else {
+        unreachable!("it is one")
+    };
+    let (offset, length) = (0, 3);
+    let cut = Part::File {
+        file,
+        offset,
+        length,
+    };
+    let pieces = [cut.clone(), Part::Memory(Bytes::from_static(b"next"))];
+    while socket
+        .try_send(&pieces)
+        .is_err_and(|error| is_passing(&error))
+    {}
+    let mut arrived = narrow.outgoing.lock().unwrap().clone();
+    streams.of_service.apply(&mut arrived);
+    assert!(b"tw".starts_with(&arrived), "{arrived:?}");
+    assert_eq!(socket.try_send(&[behind(&cut, 2)]).unwrap(), 0, "its end");
+}
+
+#[test]
+fn a_client_that_encrypts_otherwise_learns_what_to_set() {
+    let with_gcm = [&64u64.to_be_bytes()[..], &[0xab; 60]].concat();
+    for (sent, words) in [
+        (with_gcm, "AES/CTR/NoPadding"),
+        (vec![0xab; 60], "not know"),
+    ] {
+        let (_, service) = keys();
+        let narrow = Narrow {
+            incoming: Mutex::new(BytesMut::from(&sent[..])),
+            outgoing: Mutex::default(),
+            random: Mutex::new(SeededRandom::new(1)),
+            most: 100,
+        };
+        let socket = Ciphered::new(Arc::new(narrow), service);
+        let error = read_all(&socket).unwrap_err().to_string();
+        assert!(error.contains(words), "{error}");
+    }
+}
+
+#[test]
+fn nothing_is_sent_to_a_client_that_has_sent_nothing() {
+    let (socket, narrow, _) = socket(Version::One, &[], 1, 100);
+    assert!(socket.try_write(&[IoSlice::new(b"early")]).is_err());
+    assert!(narrow.outgoing.lock().unwrap().is_empty());
+}

@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The secrets of applications, from files. A file is read for each handshake: a new application,
+//! or another secret, counts from the next connection on.
+
+use std::fs::{File, Metadata};
+use std::io::{self, ErrorKind, Read};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use lodestone_auth::{BadSecret, Fresh, SECRET_BYTES_MAX, Secret};
+use lodestone_model::AppId;
+use rustix::rand::{GetRandomFlags, getrandom};
+use zeroize::Zeroizing;
+
+/// The file in a directory that has the secret of all applications without a file of their own.
+const OF_OTHERS: &str = "default";
+
+/// Others than owner and group may write, or read.
+const OTHERS_WRITE: u32 = 0o002;
+const OTHERS_READ: u32 = 0o004;
+
+/// Why there are no secrets.
+#[derive(Debug, thiserror::Error)]
+pub enum SecretsError {
+    /// Not there, or not readable.
+    #[error("--secrets {path}: {source}")]
+    Path {
+        /// File or directory.
+        path: PathBuf,
+        /// The error.
+        source: io::Error,
+    },
+    /// A file that is no secret.
+    #[error("--secrets {path}: {source}; write the secret into it, as text on one line")]
+    Content {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        source: BadSecret,
+    },
+    /// Anyone could write other secrets.
+    #[error(
+        "--secrets {path}: every user may write to it; let only its owner do so \
+         (`chmod go-w {path}`)"
+    )]
+    Writable {
+        /// File or directory.
+        path: PathBuf,
+    },
+}
+
+/// Where the secrets are.
+#[derive(Debug)]
+pub struct Secrets {
+    path: PathBuf,
+    /// Connections that authenticate must also encrypt.
+    pub encrypted_only: bool,
+}
+
+impl Secrets {
+    /// Takes a file with the secret of all applications, or a directory with a file for each, named
+    /// by its id. An error if the path cannot be right.
+    pub fn at(path: &Path, encrypted_only: bool) -> Result<Self, SecretsError> {
+        let secrets = Self {
+            path: path.to_owned(),
+            encrypted_only,
+        };
+        let found = secrets.look(path)?;
+        if found.is_dir() {
+            std::fs::read_dir(path).map_err(|source| at(path, source))?;
+        } else {
+            secrets.read(path)?;
+        }
+        Ok(secrets)
+    }
+
+    /// Returns the secret of an application. `None` if it has none. May wait for a disk.
+    pub fn of(&self, app: &AppId) -> Result<Option<Secret>, SecretsError> {
+        if !self.look(&self.path)?.is_dir() {
+            return self.read(&self.path).map(Some);
+        }
+        for name in [app.as_str(), OF_OTHERS] {
+            let path = self.path.join(name);
+            match self.read(&path) {
+                Ok(secret) => return Ok(Some(secret)),
+                Err(SecretsError::Path { source, .. }) if source.kind() == ErrorKind::NotFound => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(None)
+    }
+
+    fn look(&self, path: &Path) -> Result<Metadata, SecretsError> {
+        let found = std::fs::metadata(path).map_err(|source| at(path, source))?;
+        self.check(path, &found)?;
+        Ok(found)
+    }
+
+    fn read(&self, path: &Path) -> Result<Secret, SecretsError> {
+        let file = File::open(path).map_err(|source| at(path, source))?;
+        let found = file.metadata().map_err(|source| at(path, source))?;
+        self.check(path, &found)?;
+        // One byte more shows that there are too many.
+        let mut content = Zeroizing::new(Vec::with_capacity(SECRET_BYTES_MAX + 3));
+        file.take(SECRET_BYTES_MAX as u64 + 3)
+            .read_to_end(&mut content)
+            .map_err(|source| at(path, source))?;
+        Secret::new(&content).map_err(|source| SecretsError::Content {
+            path: path.to_owned(),
+            source,
+        })
+    }
+
+    fn check(&self, path: &Path, found: &Metadata) -> Result<(), SecretsError> {
+        match found.mode() & OTHERS_WRITE {
+            0 => Ok(()),
+            _ => Err(SecretsError::Writable {
+                path: path.to_owned(),
+            }),
+        }
+    }
+
+    /// Returns true if every user of this host may read the path: a warning, since Kubernetes
+    /// mounts secrets like this by default.
+    pub fn are_open_to_read(&self) -> bool {
+        let found = std::fs::metadata(&self.path);
+        found.is_ok_and(|found| !found.is_dir() && found.mode() & OTHERS_READ != 0)
+    }
+}
+
+/// Random bytes of the system for a handshake.
+pub fn fresh() -> io::Result<Fresh> {
+    Ok(Fresh {
+        private: random()?,
+        salt: random()?,
+        iv: random()?,
+        nonce: random()?,
+    })
+}
+
+/// So few bytes come at once, or not at all.
+fn random<const N: usize>() -> io::Result<[u8; N]> {
+    let mut bytes = [0; N];
+    match getrandom(&mut bytes, GetRandomFlags::empty())? {
+        count if count == N => Ok(bytes),
+        _ => Err(io::Error::other("the system has no random bytes")),
+    }
+}
+
+fn at(path: &Path, source: io::Error) -> SecretsError {
+    let path = path.to_owned();
+    SecretsError::Path { path, source }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::{self, Permissions};
+    use std::os::unix::fs::PermissionsExt;
+
+    use tempfile::TempDir;
+
+    use super::*;
+
+    fn app(id: &str) -> AppId {
+        AppId::new(id).unwrap()
+    }
+
+    fn write(dir: &TempDir, name: &str, content: &str) -> PathBuf {
+        let path = dir.path().join(name);
+        fs::write(&path, content).unwrap();
+        fs::set_permissions(&path, Permissions::from_mode(0o600)).unwrap();
+        path
+    }
+
+    /// Texts of secrets are compared by what only they open.
+    fn is(secret: Option<Secret>, text: &str) -> bool {
+        use lodestone_auth::exchange::{Challenge, respond};
+        let fresh = Fresh {
+            private: [1; 32],
+            salt: [1; 16],
+            iv: [1; 12],
+            nonce: [1; 30],
+        };
+        let other = Secret::new(text.as_bytes()).unwrap();
+        let challenge = Challenge::new(&app("a"), &other, &fresh).unwrap();
+        secret.is_some_and(|secret| respond(challenge.message(), &secret, &fresh).is_ok())
+    }
+
+    #[test]
+    fn one_file_has_the_secret_of_all_applications() {
+        let dir = TempDir::new().unwrap();
+        let file = write(&dir, "secret", "one\n");
+        let secrets = Secrets::at(&file, false).unwrap();
+        assert!(is(secrets.of(&app("a")).unwrap(), "one"));
+        write(&dir, "secret", "two\n");
+        assert!(
+            is(secrets.of(&app("b")).unwrap(), "two"),
+            "without a restart"
+        );
+    }
+
+    #[test]
+    fn a_directory_has_a_file_for_each_application() {
+        let dir = TempDir::new().unwrap();
+        write(&dir, "a", "of a");
+        let secrets = Secrets::at(dir.path(), false).unwrap();
+        assert!(is(secrets.of(&app("a")).unwrap(), "of a"));
+        assert!(secrets.of(&app("b")).unwrap().is_none());
+        write(&dir, "b", "of b");
+        assert!(is(secrets.of(&app("b")).unwrap(), "of b"), "from now on");
+        fs::remove_file(dir.path().join("b")).unwrap();
+        assert!(secrets.of(&app("b")).unwrap().is_none(), "not any more");
+        write(&dir, "default", "of others");
+        assert!(is(secrets.of(&app("b")).unwrap(), "of others"));
+        assert!(is(secrets.of(&app("a")).unwrap(), "of a"));
+    }
+
+    #[test]
+    fn what_cannot_be_right_is_refused_with_the_path_and_the_remedy() {
+        let dir = TempDir::new().unwrap();
+        let refused = |path: &Path| Secrets::at(path, false).err().unwrap().to_string();
+        let missing = dir.path().join("missing");
+        assert!(refused(&missing).contains("missing: No such file"));
+        let empty = write(&dir, "empty", "\n");
+        assert!(refused(&empty).contains("it is empty"));
+        let open = write(&dir, "open", "secret");
+        fs::set_permissions(&open, Permissions::from_mode(0o666)).unwrap();
+        assert!(refused(&open).contains("chmod go-w"));
+        let long = write(&dir, "long", &"a".repeat(SECRET_BYTES_MAX + 1));
+        assert!(refused(&long).contains("more than 4096 bytes"));
+    }
+
+    #[test]
+    fn a_file_that_every_user_may_read_is_noticed() {
+        let dir = TempDir::new().unwrap();
+        let file = write(&dir, "secret", "one");
+        let secrets = Secrets::at(&file, false).unwrap();
+        assert!(!secrets.are_open_to_read());
+        fs::set_permissions(&file, Permissions::from_mode(0o644)).unwrap();
+        assert!(secrets.are_open_to_read());
+    }
+}
