@@ -9,22 +9,15 @@ import pytest
 
 from harness.paths import EVERY_LINE, SELDOM, USUAL_LINES
 from harness.processes import daemons_below
+from harness.secrets import KINDS, SECRET, secret_file
 from harness.spark_process import TWO_EXECUTORS, Job
 
 MAPS, PARTITIONS = 6, 8
-SECRET = "9d2f6c1e" * 8
-SASL = {"spark.authenticate": "true", "spark.authenticate.secret": SECRET}
-AES = {**SASL, "spark.network.crypto.enabled": "true"}
-KINDS = {"sasl": SASL, "aes": AES, "aes-2": {**AES, "spark.network.crypto.authEngineVersion": "2"}}
 
 
 @pytest.fixture
 def secrets(tmp_path) -> Path:
-    """A file with the secret of all applications."""
-    file = tmp_path / "secret"
-    file.write_text(SECRET + "\n")
-    file.chmod(0o600)
-    return file
+    return secret_file(tmp_path)
 
 
 def job_of(kind: str, service: str | None, mode: str, gates=None) -> Job:

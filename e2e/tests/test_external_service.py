@@ -15,7 +15,9 @@ import signal
 import pytest
 
 from harness.daemon import wait_until
+from harness.paths import USUAL_LINES
 from harness.processes import executors_of
+from harness.secrets import KINDS, secret_file
 from harness.spark_process import BOTH_EXECUTORS, ONE_EXECUTOR, TWO_EXECUTORS, Job
 
 MAPS, PARTITIONS = 6, 8
@@ -98,8 +100,8 @@ def read_after_a_kill(start_daemon, start_job, gates, plain_answer):
     """Runs the map tasks of two shuffles on one executor, kills it, and reads them. Returns the
     streams and chunks of each read."""
 
-    def read(sizes, **conf):
-        daemon = start_daemon()
+    def read(sizes, secrets=None, **conf):
+        daemon = start_daemon(extra=("--secrets", str(secrets)) if secrets else ())
         arguments = {**sizes, "gates": gates.address}
         conf = {**THROUGH_SERVICES, **IN_ONE_REQUEST, **conf}
         job = stock("read_by_others", daemon.port, ONE_EXECUTOR, arguments, **conf)
@@ -139,6 +141,16 @@ def test_blocks_of_a_killed_executor_are_read_with_the_old_fetch_protocol(read_a
     # It has no batches.
     blocks = {"streams": 1, "chunks": MAPS * QUERY_PARTITIONS}
     assert seen["read-blocks"] == seen["read-batches"] == blocks
+
+
+@pytest.mark.lines(*USUAL_LINES)
+@pytest.mark.parametrize("kind", ["sasl", "aes"])
+def test_blocks_of_a_killed_executor_are_read_by_an_application_that_authenticates(
+    kind, read_after_a_kill, tmp_path
+):
+    sizes, secrets = {"group_maps": MAPS, "groups": 500}, secret_file(tmp_path)
+    seen = read_after_a_kill(sizes, secrets, **KINDS[kind])
+    assert seen["read-rows"] == {"streams": PARTITIONS, "chunks": BLOCKS}
 
 
 def test_blocks_of_killed_executors_are_read_in_directories_that_a_restarted_daemon_names(

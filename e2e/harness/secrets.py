@@ -1,0 +1,17 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The secret of a test's applications, and the ways in which Spark proves that it knows it."""
+
+from pathlib import Path
+
+SECRET = "9d2f6c1e" * 8
+SASL = {"spark.authenticate": "true", "spark.authenticate.secret": SECRET}
+AES = {**SASL, "spark.network.crypto.enabled": "true"}
+KINDS = {"sasl": SASL, "aes": AES, "aes-2": {**AES, "spark.network.crypto.authEngineVersion": "2"}}
+
+
+def secret_file(directory: Path) -> Path:
+    """Makes a file with the secret of all applications, as `--secrets` takes it."""
+    file = directory / "secret"
+    file.write_text(SECRET + "\n")
+    file.chmod(0o600)
+    return file
