@@ -107,4 +107,18 @@ fn hex(bytes: &[u8]) -> String {
 }
 
 #[cfg(test)]
+impl DigestChallenge {
+    /// Returns what a client answers that knows the secret.
+    pub(crate) fn response(&self, secret: &Secret, cnonce: &str) -> String {
+        let nonce = &self.nonce;
+        let session = session(secret, nonce, cnonce);
+        let response = proof(&session, nonce, cnonce, "AUTHENTICATE");
+        format!(
+            "username=\"{USER}\",realm=\"{REALM}\",nonce=\"{nonce}\",nc={COUNT},\
+             cnonce=\"{cnonce}\",digest-uri=\"{URI}\",response={response},qop=auth"
+        )
+    }
+}
+
+#[cfg(test)]
 mod tests;

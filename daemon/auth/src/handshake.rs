@@ -55,13 +55,9 @@ impl Handshake {
         }
     }
 
-    /// Takes a message. `secret`: that of the application that it [`asks`] for, if there is one.
-    pub fn take(
-        &mut self,
-        body: &[u8],
-        secret: Option<&Secret>,
-        fresh: &Fresh,
-    ) -> Result<Step, Denied> {
+    /// Takes a message. `secret`: that of the application that it [`asks`] for. If there is none,
+    /// any that nobody knows: the client must not learn whether the application exists.
+    pub fn take(&mut self, body: &[u8], secret: &Secret, fresh: &Fresh) -> Result<Step, Denied> {
         match body.first() {
             Some(&AuthMessage::ID) if self.challenged.is_none() => exchanged(body, secret, fresh),
             Some(&SaslMessage::ID) if self.encrypted_only => Err(Denied::Unencrypted),
@@ -70,14 +66,7 @@ impl Handshake {
         }
     }
 
-    /// A client whose application has no secret gets a challenge too: it must not learn from this
-    /// whether the application exists.
-    fn digested(
-        &mut self,
-        body: &[u8],
-        secret: Option<&Secret>,
-        fresh: &Fresh,
-    ) -> Result<Step, Denied> {
+    fn digested(&mut self, body: &[u8], secret: &Secret, fresh: &Fresh) -> Result<Step, Denied> {
         let message = decoded::<SaslMessage>(body)?;
         let Some((app, challenge)) = self.challenged.take() else {
             let challenge = DigestChallenge::new(fresh);
@@ -91,7 +80,7 @@ impl Handshake {
         if message.app != app {
             return Err(Denied::Malformed("an answer for another application"));
         }
-        let proof = challenge.accept(&message.token, secret.ok_or(Denied::Secret)?)?;
+        let proof = challenge.accept(&message.token, secret)?;
         Ok(Step {
             answer: Bytes::from(proof),
             session: Some(Session { app, keys: None }),
@@ -99,9 +88,8 @@ impl Handshake {
     }
 }
 
-fn exchanged(body: &[u8], secret: Option<&Secret>, fresh: &Fresh) -> Result<Step, Denied> {
+fn exchanged(body: &[u8], secret: &Secret, fresh: &Fresh) -> Result<Step, Denied> {
     let challenge = decoded::<AuthMessage>(body)?;
-    let secret = secret.ok_or(Denied::Secret)?;
     let (response, agreed) = exchange::respond(&challenge, secret, fresh)?;
     Ok(Step {
         answer: response.to_bytes(),

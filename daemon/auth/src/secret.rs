@@ -46,6 +46,11 @@ impl Secret {
         }
     }
 
+    /// Returns a secret that nobody knows, of these random bytes.
+    pub fn unknown(bytes: &[u8]) -> Self {
+        Self(Zeroizing::new(STANDARD.encode(bytes)))
+    }
+
     pub(crate) fn as_bytes(&self) -> &[u8] {
         self.0.as_bytes()
     }

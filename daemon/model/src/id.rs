@@ -23,9 +23,13 @@ const DRIVER_DIGITS: usize = 16;
 /// make it unique: `app~0123456789abcdef`.
 pub fn spark_id(id: &str) -> &str {
     match id.rsplit_once(DRIVER_SIGN) {
-        Some((app, driver)) if driver.len() == DRIVER_DIGITS => app,
+        Some((app, driver)) if is_number(driver) => app,
         _ => id,
     }
+}
+
+fn is_number(driver: &str) -> bool {
+    driver.len() == DRIVER_DIGITS && driver.bytes().all(|digit| digit.is_ascii_hexdigit())
 }
 
 /// Refuses a name that is longer than any that Spark gives, or would break lines of the log, before

@@ -44,7 +44,7 @@ pub(super) struct Ciphered {
 #[derive(Debug)]
 enum Reading {
     /// Clients do not say which version of the exchange they have. Decrypted with the key of the
-    /// other version, the beginning of their first frame is none (but once in 2^30 times).
+    /// other version, the beginning of their first frame is none (but once in 2^36 times).
     Open {
         keys: Agreed,
         came: Vec<u8>,
@@ -57,6 +57,8 @@ struct Writing {
     stream: Keystream,
     /// Bytes that the socket took.
     position: u64,
+    /// It took less than there was: the next call would encrypt for nothing.
+    is_full: bool,
 }
 
 impl Ciphered {
@@ -90,12 +92,28 @@ impl Ciphered {
         let Some((streams, bytes)) = found else {
             return Err(io::Error::new(ErrorKind::InvalidData, unknown(came)));
         };
-        let (stream, position) = (streams.of_service, 0);
         // Nobody else sets it: the socket has one reader.
-        let _ = self.writing.set(Mutex::new(Writing { stream, position }));
+        let _ = self.writing.set(Mutex::new(Writing {
+            stream: streams.of_service,
+            position: 0,
+            is_full: false,
+        }));
         *reading = Reading::Known(Box::new(streams.of_client));
         into.put_slice(&bytes);
         Ok(bytes.len())
+    }
+
+    /// Returns an error if the socket was full at the last call. The caller waits then, before it
+    /// calls again.
+    fn check_room(&self) -> io::Result<()> {
+        let writing = self.writing.get().map(Mutex::lock);
+        let Some(mut writing) = writing.map(|it| it.unwrap_or_else(PoisonError::into_inner)) else {
+            return Ok(());
+        };
+        match std::mem::take(&mut writing.is_full) {
+            true => Err(ErrorKind::WouldBlock.into()),
+            false => Ok(()),
+        }
     }
 
     /// Encrypts what is in the buffer, and writes as much of it as the socket takes.
@@ -110,6 +128,7 @@ impl Ciphered {
         writing.stream.apply_at(position, plain);
         let count = self.socket.try_write(&[IoSlice::new(plain)])?;
         writing.position += count as u64;
+        writing.is_full = count < plain.len();
         Ok(count)
     }
 }
@@ -121,6 +140,10 @@ impl Socket for Ciphered {
 
     fn poll_writable(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.socket.poll_writable(context)
+    }
+
+    fn is_encrypted(&self) -> bool {
+        true
     }
 
     fn try_read(&self, into: &mut dyn BufMut) -> io::Result<usize> {
@@ -140,6 +163,7 @@ impl Socket for Ciphered {
     }
 
     fn try_write(&self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+        self.check_room()?;
         with_buffer(|buffer| {
             let mut free = &mut *buffer;
             for slice in slices {
@@ -152,6 +176,7 @@ impl Socket for Ciphered {
     }
 
     fn try_send(&self, pieces: &[Part]) -> io::Result<usize> {
+        self.check_room()?;
         with_buffer(|buffer| match gather(pieces, buffer)? {
             0 => Ok(0),
             count => self.write(buffer.get_mut(..count).unwrap_or_default()),
@@ -161,7 +186,7 @@ impl Socket for Ciphered {
 
 /// Copies from the beginning of pieces, and returns how many bytes. An error, or 0, if the first
 /// piece cannot be read.
-fn gather(pieces: &[Part], buffer: &mut [u8]) -> io::Result<usize> {
+pub(super) fn gather(pieces: &[Part], buffer: &mut [u8]) -> io::Result<usize> {
     let mut count = 0;
     for piece in pieces {
         let free = buffer.get_mut(count..).unwrap_or_default();

@@ -5,10 +5,11 @@
 
 use std::io::{self, ErrorKind, IoSlice};
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
-use lodestone_auth::{Denied, Handshake, Session, Step, asks};
+use lodestone_auth::{Denied, Handshake, Secret, Session, Step, asks};
 use lodestone_model::AppId;
 use lodestone_wire::frame::RpcFailure;
 use lodestone_wire::{Frame, FrameDecoder, Limits};
@@ -17,6 +18,7 @@ use tokio::time::timeout;
 use super::CloseReason;
 use super::ciphered::Ciphered;
 use super::socket::{Socket, readable, writable};
+use super::table::Entry;
 use crate::handler::{self, Answer, Call};
 use crate::service::Service;
 use crate::service::lanes::Kind;
@@ -50,23 +52,29 @@ pub(super) async fn agree(
     socket: Arc<dyn Socket>,
     service: &Arc<Service>,
     number: u64,
+    entry: &Entry,
 ) -> Result<Agreed, CloseReason> {
-    let Some(secrets) = &service.secrets else {
+    let Some(secrets) = &service.protection.secrets else {
         return Ok(Agreed {
             socket,
             principal: None,
         });
     };
+    entry.is_proved.store(false, Relaxed);
+    let encrypted_only = service.protection.encrypted_only && !socket.is_encrypted();
     let mut asking = Asking {
         socket,
         call: Call::new(service, number),
         secrets: Arc::clone(secrets),
         buffer: BytesMut::new(),
-        handshake: Handshake::new(secrets.encrypted_only),
+        handshake: Handshake::new(encrypted_only),
     };
     let agreed = timeout(LONGEST, asking.session()).await;
     let agreed = agreed.unwrap_or(Err(CloseReason::NoHandshake));
-    if let Err(CloseReason::NoHandshake | CloseReason::Denied(_)) = agreed {
+    if agreed
+        .as_ref()
+        .is_err_and(|reason| !matches!(reason, CloseReason::Client))
+    {
         service.metrics.authentication_failures_total.inc();
     }
     agreed
@@ -135,7 +143,8 @@ impl Asking {
             Some(Err(denied)) => return Ok(Err(denied)),
             Some(Ok(app)) => app,
         };
-        let fresh = fresh().map_err(CloseReason::Socket)?;
+        let random = || fresh().map_err(CloseReason::Socket);
+        let (fresh, unknown) = (random()?, random()?);
         let secrets = Arc::clone(&self.secrets);
         let mut handshake = std::mem::take(&mut self.handshake);
         let take = move || {
@@ -143,7 +152,8 @@ impl Asking {
                 tracing::error!(%app, %error, "no secret could be read");
                 None
             });
-            let step = handshake.take(&body, secret.as_ref(), &fresh);
+            let secret = secret.unwrap_or_else(|| Secret::unknown(&unknown.private));
+            let step = handshake.take(&body, &secret, &fresh);
             (handshake, step)
         };
         let taken = self.call.service.lanes.run(Kind::Handshake, take).await;

@@ -31,6 +31,16 @@ pub trait Socket: Debug + Send + Sync + 'static {
     /// Writes as much of these slices as there is room for.
     fn try_write(&self, slices: &[IoSlice<'_>]) -> io::Result<usize>;
 
+    /// Writes what was taken and is not written yet. Only sockets that encrypt have such bytes.
+    fn try_flush(&self) -> io::Result<()> {
+        Ok(())
+    }
+
+    /// Returns true if nobody between the two ends can read the bytes.
+    fn is_encrypted(&self) -> bool {
+        false
+    }
+
     /// Sends from the beginning of pieces, none of which is empty, as many bytes as there is room
     /// for. May wait for the disk of a piece.
     fn try_send(&self, pieces: &[Part]) -> io::Result<usize>;
@@ -55,7 +65,11 @@ impl Socket for TcpStream {
     }
 
     fn try_write(&self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
-        self.try_write_vectored(slices)
+        moved(self, Interest::WRITABLE, || {
+            let count = self.try_write_vectored(slices)?;
+            let all: usize = slices.iter().map(|slice| slice.len()).sum();
+            Ok((count, count < all))
+        })
     }
 
     fn try_send(&self, pieces: &[Part]) -> io::Result<usize> {

@@ -5,7 +5,7 @@
 //! its answers, or sends its requests, too slowly.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -66,6 +66,8 @@ pub(super) struct Entry {
     pub(super) taking: Progress,
     /// How fast it sends its requests.
     pub(super) sending: Progress,
+    /// It has shown that it knows a secret, or needs none.
+    pub(super) is_proved: AtomicBool,
     /// Another connection needs the place.
     pub(super) makes_way: Notify,
     /// What the connection has of the memory for lists of streams.
@@ -110,6 +112,7 @@ impl ConnectionTable {
             permits: Arc::new(Semaphore::new(MAX_IN_WORK)),
             begin: self.begin,
             moved: 0.into(),
+            is_proved: true.into(),
             waits: 0.into(),
             connections: Arc::clone(&self.connections),
             taking: Progress::default(),
@@ -151,10 +154,12 @@ impl ConnectionTable {
         }
         let mut open = self.open();
         let quiet = open.iter().filter(|(_, entry)| entry.may_make_way());
-        // The end of an idle one costs its client nothing.
+        // The end of an idle one costs its client nothing. Who has not authenticated must not take
+        // the places of those who have.
         let quietest = quiet.min_by_key(|(_, entry)| {
             let moved = entry.moved.load(Relaxed);
-            (!entry.is_idle(), !entry.is_slow(), moved)
+            let is_proved = entry.is_proved.load(Relaxed);
+            (is_proved, !entry.is_idle(), !entry.is_slow(), moved)
         });
         if let Some(number) = quietest.map(|(&number, _)| number)
             && let Some(entry) = open.remove(&number)

@@ -213,11 +213,11 @@ pub fn rpc(call: &Call, body: &[u8]) -> Result<Answer, NoRoom> {
         spark::originals::FetchShuffleBlocks::ID => stream(call, body, originals::shuffle_blocks)?,
         spark::originals::OpenBlocks::ID => stream(call, body, originals::open_blocks)?,
         spark::originals::DiagnoseCorruption::ID => answered(call, body, originals::diagnose),
-        // With secrets, these never get here.
+        // With secrets, they get here only after the handshake.
         spark::authenticate::SaslMessage::ID | spark::authenticate::AuthMessage::ID => {
             Answer::Failure(
-                "this service has no secrets (`secrets` in its configuration), and the client \
-                 asks for authentication (spark.authenticate)"
+                "this service has no secrets (`secrets` in its configuration), or the client has \
+                 authenticated before, and it asks for authentication (spark.authenticate)"
                     .to_owned(),
             )
         }

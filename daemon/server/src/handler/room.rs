@@ -56,6 +56,7 @@ pub fn answer_memory(call: &Call, body: &[u8]) -> Option<(Option<AppId>, u64)> {
         }
         spark::register::GetLocalDirsForExecutors::ID if body.len() > LONG_QUESTION_BYTES => {
             let app = spark::register::GetLocalDirsForExecutors::app_of(body)?;
+            call.check_app(app.as_str()).ok()?;
             (Some(app), register::local_dirs_memory_most(call))
         }
         spark::register::GetLocalDirsForExecutors::ID => {

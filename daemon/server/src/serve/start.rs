@@ -25,7 +25,9 @@ use crate::process::log::Log;
 use crate::process::memory::{self, Kernel};
 use crate::process::shutdown::{self, Stop};
 use crate::serve::{self, Admission};
+use crate::service::certificate::{Certificate, CertificateError};
 use crate::service::lanes::{FOREIGN_READS, Lanes, READS};
+use crate::service::protection::Protection;
 use crate::service::secrets::{Secrets, SecretsError};
 use crate::service::{MemorySplit, Service};
 
@@ -49,6 +51,8 @@ enum StartError {
     Announce(#[from] AnnounceError),
     #[error(transparent)]
     Secrets(#[from] SecretsError),
+    #[error("--tls-cert, --tls-key: {0}")]
+    Certificate(#[from] CertificateError),
     #[error(transparent)]
     Store(#[from] OpenError),
     #[error(
@@ -140,15 +144,22 @@ fn store_config(config: &Config, split: &MemorySplit) -> StoreConfig {
     }
 }
 
-fn secrets(config: &Config) -> Result<Option<Secrets>, SecretsError> {
-    let Some(path) = &config.secrets else {
-        return Ok(None);
-    };
-    let secrets = Secrets::at(path, config.encrypted_only)?;
-    if secrets.are_open_to_read() {
+fn protection(config: &Config) -> Result<Protection, StartError> {
+    let secrets = config.secrets.as_deref().map(Secrets::at).transpose()?;
+    if let (Some(secrets), Some(path)) = (&secrets, &config.secrets)
+        && secrets.are_open_to_read()
+    {
         tracing::warn!(path = %path.display(), "every user of this host may read the secret");
     }
-    Ok(Some(secrets))
+    let certificate = match (&config.tls_cert, &config.tls_key) {
+        (Some(cert), Some(key)) => Some(Certificate::at(cert, key)?),
+        _ => None,
+    };
+    Ok(Protection {
+        secrets: secrets.map(Arc::new),
+        certificate: certificate.map(Arc::new),
+        encrypted_only: config.encrypted_only,
+    })
 }
 
 async fn daemon(config: Config, log: Arc<Log>) -> Result<(), StartError> {
@@ -170,7 +181,7 @@ async fn daemon(config: Config, log: Arc<Log>) -> Result<(), StartError> {
         Some(address) => Some(bind("admin", address.0).await?),
         None => None,
     };
-    let secrets = secrets(&config)?;
+    let protection = protection(&config)?;
     let stop = Stop::default();
     shutdown::on_signals(stop.clone(), log)?;
     let split = MemorySplit::of(match config.memory {
@@ -185,7 +196,7 @@ async fn daemon(config: Config, log: Arc<Log>) -> Result<(), StartError> {
     if config.memory == Memory::Auto {
         tokio::spawn(memory::follow(Arc::clone(&store), Kernel::default()));
     }
-    let service = Service::with_disks(Arc::clone(&store), split, fs, secrets);
+    let service = Service::with_disks(Arc::clone(&store), split, fs, protection);
     let line = ready_line(&listener, admin.as_ref(), &store)?;
     if let Some(listener) = admin {
         let (service, stop) = (Arc::clone(&service), stop.watch());

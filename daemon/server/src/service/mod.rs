@@ -16,19 +16,21 @@ use block_memory::BlockMemory;
 use body::BodyPool;
 use lanes::{Lanes, Threads};
 use pool::Pool;
+use protection::Protection;
 use reports::Reports;
-use secrets::Secrets;
 use shared_pool::SharedPool;
 use uploads::Uploads;
 
 mod app_lines;
 pub mod block_memory;
 pub mod body;
+pub mod certificate;
 pub mod clock;
 pub mod connection_share;
 pub mod lanes;
 pub mod line;
 pub mod pool;
+pub mod protection;
 pub mod read_threads;
 pub mod reports;
 pub mod secrets;
@@ -129,8 +131,8 @@ pub struct Service {
     pub looks: watch::Sender<u64>,
     /// True when the daemon was drained, and may end.
     pub drained: watch::Sender<bool>,
-    /// The secrets of applications. `None`: no client authenticates.
-    pub secrets: Option<Arc<Secrets>>,
+    /// What clients must do first.
+    pub protection: Protection,
     next_stream: AtomicI64,
 }
 
@@ -143,24 +145,24 @@ impl Service {
     /// Splits the budget like [`Service::new`]. These threads carry out the calls of the store.
     pub fn with_threads(store: Arc<Store>, split: MemorySplit, threads: Threads) -> Arc<Self> {
         let no_disks = MeasuredFs::new(Arc::new(OsFs), &[]);
-        Self::build(store, split, Arc::new(no_disks), threads, None)
-    }
-
-    /// Splits the budget like [`Service::new`]. Clients authenticate with these secrets.
-    pub fn with_secrets(store: Arc<Store>, split: MemorySplit, secrets: Secrets) -> Arc<Self> {
-        let no_disks = Arc::new(MeasuredFs::new(Arc::new(OsFs), &[]));
-        Self::build(store, split, no_disks, Threads::OfRuntime, Some(secrets))
+        Self::build(
+            store,
+            split,
+            Arc::new(no_disks),
+            threads,
+            Protection::default(),
+        )
     }
 
     /// Splits the budget like [`Service::new`], with the metrics of the disks that the store writes
-    /// to, and with secrets if the configuration names some.
+    /// to, and with what clients must do first.
     pub fn with_disks(
         store: Arc<Store>,
         split: MemorySplit,
         fs: Arc<MeasuredFs>,
-        secrets: Option<Secrets>,
+        protection: Protection,
     ) -> Arc<Self> {
-        Self::build(store, split, fs, Threads::OfRuntime, secrets)
+        Self::build(store, split, fs, Threads::OfRuntime, protection)
     }
 
     fn build(
@@ -168,7 +170,7 @@ impl Service {
         split: MemorySplit,
         fs: Arc<MeasuredFs>,
         threads: Threads,
-        secrets: Option<Secrets>,
+        protection: Protection,
     ) -> Arc<Self> {
         // Stream ids of another daemon must not match.
         let kept_bytes = (split.upload_bytes / KEPT_PART).min(MAX_KEPT_BYTES);
@@ -194,7 +196,7 @@ impl Service {
             open: watch::Sender::new(0),
             looks: watch::Sender::new(0),
             drained: watch::Sender::new(false),
-            secrets: secrets.map(Arc::new),
+            protection,
             next_stream: AtomicI64::new(first_stream),
         })
     }

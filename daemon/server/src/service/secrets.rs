@@ -8,7 +8,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use lodestone_auth::{BadSecret, Fresh, SECRET_BYTES_MAX, Secret};
-use lodestone_model::AppId;
+use lodestone_model::{AppId, spark_id};
 use rustix::rand::{GetRandomFlags, getrandom};
 use zeroize::Zeroizing;
 
@@ -18,6 +18,9 @@ const OF_OTHERS: &str = "default";
 /// Others than owner and group may write, or read.
 const OTHERS_WRITE: u32 = 0o002;
 const OTHERS_READ: u32 = 0o004;
+
+/// In such a directory nobody replaces or renames the file of another user.
+const STICKY: u32 = 0o1000;
 
 /// Why there are no secrets.
 #[derive(Debug, thiserror::Error)]
@@ -53,17 +56,14 @@ pub enum SecretsError {
 #[derive(Debug)]
 pub struct Secrets {
     path: PathBuf,
-    /// Connections that authenticate must also encrypt.
-    pub encrypted_only: bool,
 }
 
 impl Secrets {
     /// Takes a file with the secret of all applications, or a directory with a file for each, named
     /// by its id. An error if the path cannot be right.
-    pub fn at(path: &Path, encrypted_only: bool) -> Result<Self, SecretsError> {
+    pub fn at(path: &Path) -> Result<Self, SecretsError> {
         let secrets = Self {
             path: path.to_owned(),
-            encrypted_only,
         };
         let found = secrets.look(path)?;
         if found.is_dir() {
@@ -74,20 +74,37 @@ impl Secrets {
         Ok(secrets)
     }
 
-    /// Returns the secret of an application. `None` if it has none. May wait for a disk.
+    /// Returns the secret of an application, by Spark's id of it: the plugin may have added the
+    /// number of its driver. `None` if it has none. May wait for a disk.
     pub fn of(&self, app: &AppId) -> Result<Option<Secret>, SecretsError> {
         if !self.look(&self.path)?.is_dir() {
             return self.read(&self.path).map(Some);
         }
-        for name in [app.as_str(), OF_OTHERS] {
-            let path = self.path.join(name);
-            match self.read(&path) {
-                Ok(secret) => return Ok(Some(secret)),
-                Err(SecretsError::Path { source, .. }) if source.kind() == ErrorKind::NotFound => {}
-                Err(error) => return Err(error),
+        for name in [spark_id(app.as_str()), OF_OTHERS] {
+            // Kubernetes has its own links and directories among the files of a secret.
+            if !name.starts_with('.')
+                && let Some(secret) = self.named(name)?
+            {
+                return Ok(Some(secret));
             }
         }
         Ok(None)
+    }
+
+    /// Returns the secret in a file of the directory. `None`: no such file is there, or can be.
+    fn named(&self, name: &str) -> Result<Option<Secret>, SecretsError> {
+        match self.read(&self.path.join(name)) {
+            Ok(secret) => Ok(Some(secret)),
+            Err(SecretsError::Path { source, .. })
+                if matches!(
+                    source.kind(),
+                    ErrorKind::NotFound | ErrorKind::InvalidFilename | ErrorKind::IsADirectory
+                ) =>
+            {
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
     }
 
     fn look(&self, path: &Path) -> Result<Metadata, SecretsError> {
@@ -112,8 +129,11 @@ impl Secrets {
     }
 
     fn check(&self, path: &Path, found: &Metadata) -> Result<(), SecretsError> {
+        // Kubernetes mounts the directory of a secret like this, and nobody can write to it.
+        let is_shared = found.is_dir() && found.mode() & STICKY != 0;
         match found.mode() & OTHERS_WRITE {
             0 => Ok(()),
+            _ if is_shared => Ok(()),
             _ => Err(SecretsError::Writable {
                 path: path.to_owned(),
             }),
@@ -190,7 +210,7 @@ mod tests {
     fn one_file_has_the_secret_of_all_applications() {
         let dir = TempDir::new().unwrap();
         let file = write(&dir, "secret", "one\n");
-        let secrets = Secrets::at(&file, false).unwrap();
+        let secrets = Secrets::at(&file).unwrap();
         assert!(is(secrets.of(&app("a")).unwrap(), "one"));
         write(&dir, "secret", "two\n");
         assert!(
@@ -203,7 +223,7 @@ mod tests {
     fn a_directory_has_a_file_for_each_application() {
         let dir = TempDir::new().unwrap();
         write(&dir, "a", "of a");
-        let secrets = Secrets::at(dir.path(), false).unwrap();
+        let secrets = Secrets::at(dir.path()).unwrap();
         assert!(is(secrets.of(&app("a")).unwrap(), "of a"));
         assert!(secrets.of(&app("b")).unwrap().is_none());
         write(&dir, "b", "of b");
@@ -216,9 +236,41 @@ mod tests {
     }
 
     #[test]
+    fn the_number_of_a_driver_does_not_lead_to_the_secret_of_others() {
+        let dir = TempDir::new().unwrap();
+        write(&dir, "a", "of a");
+        write(&dir, "default", "of others");
+        let secrets = Secrets::at(dir.path()).unwrap();
+        let named = |id: &str| secrets.of(&app(id)).unwrap();
+        assert!(is(named("a~0123456789abcdef"), "of a"));
+        assert!(is(named("a~another-sixteen"), "of others"), "no number");
+        assert!(is(named("..data"), "of others"));
+        assert!(
+            is(named(&"a".repeat(256)), "of others"),
+            "no file can have it"
+        );
+        fs::create_dir(dir.path().join("d")).unwrap();
+        assert!(is(named("d"), "of others"));
+    }
+
+    #[test]
+    fn a_directory_as_kubernetes_mounts_it_is_accepted() {
+        let dir = TempDir::new().unwrap();
+        write(&dir, "a", "of a");
+        fs::set_permissions(dir.path(), Permissions::from_mode(0o1777)).unwrap();
+        let secrets = Secrets::at(dir.path()).unwrap();
+        assert!(is(secrets.of(&app("a")).unwrap(), "of a"));
+        fs::set_permissions(dir.path(), Permissions::from_mode(0o777)).unwrap();
+        assert!(
+            secrets.of(&app("a")).is_err(),
+            "anyone could replace the file"
+        );
+    }
+
+    #[test]
     fn what_cannot_be_right_is_refused_with_the_path_and_the_remedy() {
         let dir = TempDir::new().unwrap();
-        let refused = |path: &Path| Secrets::at(path, false).err().unwrap().to_string();
+        let refused = |path: &Path| Secrets::at(path).err().unwrap().to_string();
         let missing = dir.path().join("missing");
         assert!(refused(&missing).contains("missing: No such file"));
         let empty = write(&dir, "empty", "\n");
@@ -234,7 +286,7 @@ mod tests {
     fn a_file_that_every_user_may_read_is_noticed() {
         let dir = TempDir::new().unwrap();
         let file = write(&dir, "secret", "one");
-        let secrets = Secrets::at(&file, false).unwrap();
+        let secrets = Secrets::at(&file).unwrap();
         assert!(!secrets.are_open_to_read());
         fs::set_permissions(&file, Permissions::from_mode(0o644)).unwrap();
         assert!(secrets.are_open_to_read());

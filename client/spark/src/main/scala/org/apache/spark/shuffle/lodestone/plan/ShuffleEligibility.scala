@@ -4,10 +4,13 @@ package org.apache.spark.shuffle.lodestone.plan
 import org.apache.spark.{ShuffleDependency, SparkConf}
 import org.apache.spark.internal.config
 import org.apache.spark.io.CompressionCodec
+import org.apache.spark.shuffle.lodestone.config.{LodestoneConf, ServiceSource}
 
 /** Decides whether a shuffle can be merged or remote at all. */
 private[lodestone] object ShuffleEligibility {
 
+  private val SecretFiles = Seq("file", "driver.file", "executor.file")
+    .map(name => s"spark.authenticate.secret.$name")
   private val KnownCipher = "AES/CTR/NoPadding"
   private val LocalDiskIo = "org.apache.spark.shuffle.sort.io.LocalDiskShuffleDataIO"
   private val OurIo = Set(LocalDiskIo, classOf[RemoteShuffleDataIO].getName)
@@ -70,6 +73,7 @@ private[lodestone] object ShuffleEligibility {
   def remoteObstacle(conf: SparkConf): Option[Reason] =
     firstOf(
       Reason.CipherUnknown -> (() => hasUnknownCipher(conf)),
+      Reason.SecretNotShared -> (() => hasSecretOfItsOwn(conf)),
       // Since Spark 4. Lodestone does not send in the clear what Spark would encrypt.
       Reason.RpcEncryption -> (() => conf.getBoolean("spark.ssl.rpc.enabled", false)),
       Reason.SparkPush -> (() => conf.getBoolean("spark.shuffle.push.enabled", false)),
@@ -87,6 +91,20 @@ private[lodestone] object ShuffleEligibility {
         conf.getBoolean("spark.authenticate.enableSaslEncryption", false)
       }
     }
+
+  /**
+   * True if Spark makes a secret for the application, whatever is configured
+   * (`SecurityManager.initializeAuth`), and the services are not those that executors start, which
+   * get it from them.
+   */
+  private def hasSecretOfItsOwn(conf: SparkConf): Boolean =
+    conf.getBoolean("spark.authenticate", false) &&
+      conf.get(LodestoneConf.Services) != ServiceSource.Embedded &&
+      (conf.get("spark.master", "") match {
+        case "yarn" => true
+        case master if master.startsWith("k8s") => !SecretFiles.exists(conf.contains(_))
+        case master => master.startsWith("local") && !master.startsWith("local-cluster")
+      })
 
   private def firstOf(obstacles: (Reason, () => Boolean)*): Option[Reason] =
     obstacles.collectFirst { case (reason, isThere) if isThere() => reason }

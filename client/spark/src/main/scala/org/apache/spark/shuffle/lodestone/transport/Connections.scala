@@ -84,8 +84,11 @@ private[transport] final class Connections(
 
 private[transport] object Connections {
 
-  /** Connections that are opened at the same time. Further ones wait. */
-  private val MaxConnectors = 16
+  /**
+   * Connections that are opened at the same time. Further ones wait. A service that stands still
+   * holds one of them for the times of a connection and of a handshake.
+   */
+  private val MaxConnectors = 64
 
   private val IdleConnectorSeconds = 10L
 

@@ -107,16 +107,6 @@ final class AuthenticatedClientSuite {
     }
   }
 
-  @Test def aServiceThatDoesNotKnowTheSecretGetsNoRequest(): Unit = {
-    // It has another secret for the application than the client, as someone else's service.
-    start()
-    Kinds.foreach { case (name, kind) =>
-      val before = daemon.counter("lodestone_authentication_failures_total")
-      assertTrue(hello(client(kind, "app-2", "of the client")).isFailure, name)
-      assertTrue(daemon.counter("lodestone_authentication_failures_total") > before, name)
-    }
-  }
-
   private def assertDenied(answer: Try[Long], words: String, what: String): Unit = answer match {
     case Failure(failure) => assertTrue(allOf(failure).contains(words), s"$what: ${allOf(failure)}")
     case Success(_) => throw new AssertionError(s"$what was served")

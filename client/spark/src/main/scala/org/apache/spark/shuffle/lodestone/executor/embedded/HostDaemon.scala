@@ -48,8 +48,7 @@ private[spark] final class HostDaemon(
     // Before the daemon is asked: it asks for the secret.
     secrets.foreach { case (files, one) => files.write(one) }
     running(command.announce).getOrElse {
-      secrets.foreach { case (files, _) => files.removeOld() }
-      start(command, Attempts)
+      start(command, Attempts, () => secrets.foreach { case (files, _) => files.removeOld() })
     }
   }
 
@@ -94,15 +93,17 @@ private[spark] final class HostDaemon(
       None
     }
 
-  private def start(command: DaemonCommand, attempts: Int): HostPort = {
+  /** `atFresh` runs if no daemon was there: one that did not answer may still serve others. */
+  private def start(command: DaemonCommand, attempts: Int, atFresh: () => Unit): HostPort = {
     val line = EmbeddedDaemon.start(command)
     verified(line) match {
       case Right(address) =>
+        if (!line.existing) atFresh()
         val how = if (line.existing) "found" else "started"
         log.info(s"$how the shuffle service $address (pid ${line.pid}), version ${line.version}")
         address
       // The daemon that started earlier may have been about to end.
-      case Left(_) if attempts > 1 => start(command, attempts - 1)
+      case Left(_) if attempts > 1 => start(command, attempts - 1, atFresh)
       case Left(cause) =>
         throw new IOException(s"the daemon with pid ${line.pid} cannot be used: $cause")
     }

@@ -38,8 +38,8 @@ private[spark] final class SecretFiles private (val directory: Path) {
   }
 
   /**
-   * Removes what applications left whose daemon has ended. Executors of others may be about to
-   * start a daemon at this moment: what is new stays.
+   * Removes what applications left whose daemon has ended, when another daemon begins. Executors of
+   * others may be about to use it: what is new stays.
    */
   def removeOld(): Unit = {
     val files = Files.newDirectoryStream(directory)

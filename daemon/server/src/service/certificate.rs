@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The certificate of the daemon, and its key, from files. If one of them changes, it is read again
+//! before the next connection.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::SystemTime;
+
+use rustls::ServerConfig;
+use rustls::crypto::ring::default_provider;
+use rustls::pki_types::pem::{self, PemObject};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+
+/// Why there is no certificate.
+#[derive(Debug, thiserror::Error)]
+pub enum CertificateError {
+    /// Not there, or not readable.
+    #[error("{path}: {source}")]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// The error.
+        source: io::Error,
+    },
+    /// Not in the form that is expected.
+    #[error("{path}: {source}; it must be PEM")]
+    Form {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        source: pem::Error,
+    },
+    /// Without a certificate.
+    #[error("{0}: it has no certificate")]
+    Empty(PathBuf),
+    /// They do not belong together, or are of a kind that is not known.
+    #[error("{cert} and {key}: {source}")]
+    Pair {
+        /// The file of the certificate.
+        cert: PathBuf,
+        /// The file of its key.
+        key: PathBuf,
+        /// The error.
+        source: rustls::Error,
+    },
+}
+
+/// Where certificate and key are, and what was read from there.
+#[derive(Debug)]
+pub struct Certificate {
+    cert: PathBuf,
+    key: PathBuf,
+    read: Mutex<Option<(Times, Arc<ServerConfig>)>>,
+}
+
+/// When the files were written.
+type Times = [SystemTime; 2];
+
+impl Certificate {
+    /// Takes files in PEM: the certificate with those that have signed it, and its key. An error if
+    /// they cannot be right.
+    pub fn at(cert: &Path, key: &Path) -> Result<Self, CertificateError> {
+        let certificate = Self {
+            cert: cert.to_owned(),
+            key: key.to_owned(),
+            read: Mutex::default(),
+        };
+        certificate.config()?;
+        Ok(certificate)
+    }
+
+    /// Returns the settings of a connection. May wait for a disk.
+    pub fn config(&self) -> Result<Arc<ServerConfig>, CertificateError> {
+        let times = [written(&self.cert)?, written(&self.key)?];
+        let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((known, config)) = &*read
+            && *known == times
+        {
+            return Ok(Arc::clone(config));
+        }
+        let config = Arc::new(self.load()?);
+        *read = Some((times, Arc::clone(&config)));
+        Ok(config)
+    }
+
+    fn load(&self) -> Result<ServerConfig, CertificateError> {
+        let form = |path: &Path| {
+            let path = path.to_owned();
+            |source| CertificateError::Form { path, source }
+        };
+        let chain = CertificateDer::pem_file_iter(&self.cert).map_err(form(&self.cert))?;
+        let chain: Vec<_> = chain.collect::<Result<_, _>>().map_err(form(&self.cert))?;
+        if chain.is_empty() {
+            return Err(CertificateError::Empty(self.cert.clone()));
+        }
+        let key = PrivateKeyDer::from_pem_file(&self.key).map_err(form(&self.key))?;
+        let pair = |source| CertificateError::Pair {
+            cert: self.cert.clone(),
+            key: self.key.clone(),
+            source,
+        };
+        ServerConfig::builder_with_provider(Arc::new(default_provider()))
+            .with_safe_default_protocol_versions()
+            .map_err(pair)?
+            .with_no_client_auth()
+            .with_single_cert(chain, key)
+            .map_err(pair)
+    }
+}
+
+fn written(path: &Path) -> Result<SystemTime, CertificateError> {
+    let found = std::fs::metadata(path).and_then(|found| found.modified());
+    found.map_err(|source| CertificateError::File {
+        path: path.to_owned(),
+        source,
+    })
+}
