@@ -14,10 +14,11 @@ import signal
 
 import pytest
 
+from harness.certificate import certificate
 from harness.daemon import wait_until
 from harness.paths import USUAL_LINES
 from harness.processes import executors_of
-from harness.secrets import KINDS, secret_file
+from harness.secrets import KINDS, SASL, secret_file
 from harness.spark_process import BOTH_EXECUTORS, ONE_EXECUTOR, TWO_EXECUTORS, Job
 
 MAPS, PARTITIONS = 6, 8
@@ -100,8 +101,8 @@ def read_after_a_kill(start_daemon, start_job, gates, plain_answer):
     """Runs the map tasks of two shuffles on one executor, kills it, and reads them. Returns the
     streams and chunks of each read."""
 
-    def read(sizes, secrets=None, **conf):
-        daemon = start_daemon(extra=("--secrets", str(secrets)) if secrets else ())
+    def read(sizes, flags=(), **conf):
+        daemon = start_daemon(extra=flags)
         arguments = {**sizes, "gates": gates.address}
         conf = {**THROUGH_SERVICES, **IN_ONE_REQUEST, **conf}
         job = stock("read_by_others", daemon.port, ONE_EXECUTOR, arguments, **conf)
@@ -148,8 +149,18 @@ def test_blocks_of_a_killed_executor_are_read_with_the_old_fetch_protocol(read_a
 def test_blocks_of_a_killed_executor_are_read_by_an_application_that_authenticates(
     kind, read_after_a_kill, tmp_path
 ):
-    sizes, secrets = {"group_maps": MAPS, "groups": 500}, secret_file(tmp_path)
-    seen = read_after_a_kill(sizes, secrets, **KINDS[kind])
+    sizes, flags = {"group_maps": MAPS, "groups": 500}, ("--secrets", str(secret_file(tmp_path)))
+    seen = read_after_a_kill(sizes, flags, **KINDS[kind])
+    assert seen["read-rows"] == {"streams": PARTITIONS, "chunks": BLOCKS}
+
+
+@pytest.mark.lines("4.1")
+@pytest.mark.parametrize("more", [{}, SASL], ids=["tls", "tls-and-sasl"])
+def test_blocks_of_a_killed_executor_are_read_over_tls(more, read_after_a_kill, tmp_path):
+    made = certificate(tmp_path)
+    secrets = ("--secrets", str(secret_file(tmp_path))) if more else ()
+    sizes, flags = {"group_maps": MAPS, "groups": 500}, (*made.daemon, "--encrypted-only", *secrets)
+    seen = read_after_a_kill(sizes, flags, **made.spark, **more)
     assert seen["read-rows"] == {"streams": PARTITIONS, "chunks": BLOCKS}
 
 

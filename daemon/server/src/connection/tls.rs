@@ -119,8 +119,8 @@ async fn begin(
         return Err(CloseReason::Client);
     }
     if first != [FIRST_BYTE] {
-        let needs_tls = service.protection.encrypted_only && service.protection.secrets.is_none();
-        return match needs_tls {
+        let protection = &service.protection;
+        return match protection.encrypted_only && protection.secrets.is_none() {
             true => Err(CloseReason::Denied(Denied::Unencrypted)),
             false => Ok(Arc::new(socket)),
         };
@@ -169,8 +169,8 @@ impl Session {
         Ok(())
     }
 
-    /// Encrypts bytes and gives them to the socket. Returns how many were encrypted: what the socket
-    /// does not take now, it gets before all others, or at a flush.
+    /// Encrypts bytes and gives them to the socket. Returns how many were encrypted: what it does
+    /// not take now, it gets before all others, or at a flush.
     fn write(
         &mut self,
         socket: &dyn Socket,

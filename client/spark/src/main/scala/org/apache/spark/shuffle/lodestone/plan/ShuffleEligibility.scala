@@ -75,7 +75,7 @@ private[lodestone] object ShuffleEligibility {
       Reason.CipherUnknown -> (() => hasUnknownCipher(conf)),
       Reason.SecretNotShared -> (() => hasSecretOfItsOwn(conf)),
       // Since Spark 4. Lodestone does not send in the clear what Spark would encrypt.
-      Reason.RpcEncryption -> (() => conf.getBoolean("spark.ssl.rpc.enabled", false)),
+      Reason.RpcEncryption -> (() => lacksCertificate(conf)),
       Reason.SparkPush -> (() => conf.getBoolean("spark.shuffle.push.enabled", false)),
       Reason.CustomShuffleIo -> (() => !hasLocalDiskIo(conf)),
       // Then the map id is the map index. Readers compare map ids, so a map attempt that Spark has
@@ -99,12 +99,19 @@ private[lodestone] object ShuffleEligibility {
    */
   private def hasSecretOfItsOwn(conf: SparkConf): Boolean =
     conf.getBoolean("spark.authenticate", false) &&
-      conf.get(LodestoneConf.Services) != ServiceSource.Embedded &&
+      !isEmbedded(conf) &&
       (conf.get("spark.master", "") match {
         case "yarn" => true
         case master if master.startsWith("k8s") => !SecretFiles.exists(conf.contains(_))
         case master => master.startsWith("local") && !master.startsWith("local-cluster")
       })
+
+  /** Daemons of executors' hosts read no key store of Java. */
+  private def lacksCertificate(conf: SparkConf): Boolean =
+    PemCertificate.isTlsOn(conf) && isEmbedded(conf) && PemCertificate.of(conf).isEmpty
+
+  private def isEmbedded(conf: SparkConf): Boolean =
+    conf.get(LodestoneConf.Services) == ServiceSource.Embedded
 
   private def firstOf(obstacles: (Reason, () => Boolean)*): Option[Reason] =
     obstacles.collectFirst { case (reason, isThere) if isThere() => reason }

@@ -20,12 +20,12 @@ import org.apache.spark.shuffle.lodestone.config.{DaemonThreads, HostPort}
 private[transport] final class Connections(
     requestTimeoutMs: Long,
     longestRequestMs: Long,
-    authentication: Authentication) {
+    protection: Protection) {
   import Connections._
 
-  private val conf = transportConf(requestTimeoutMs, longestRequestMs, authentication)
+  private val conf = transportConf(requestTimeoutMs, longestRequestMs, protection)
   private val context = new TransportContext(conf, new NoOpRpcHandler(), false, true)
-  private val factory = context.createClientFactory(authentication.bootstraps(conf))
+  private val factory = context.createClientFactory(protection.bootstraps(conf))
   private val open = new ConcurrentHashMap[HostPort, Future[TransportClient]]()
 
   /** To connect blocks a thread, so each of these threads waits for one service. */
@@ -128,7 +128,7 @@ private[transport] object Connections {
   private def transportConf(
       requestTimeoutMs: Long,
       longestRequestMs: Long,
-      authentication: Authentication): TransportConf = {
+      protection: Protection): TransportConf = {
     val settings = Map(
       "connectionTimeout" -> seconds(longestRequestMs),
       "connectionCreationTimeout" -> seconds(requestTimeoutMs + DialGraceMs),
@@ -139,7 +139,7 @@ private[transport] object Connections {
       "enableTcpKeepAlive" -> "true")
     val keys = new HashMap[String, String]()
     settings.foreach { case (name, value) => keys.put(s"spark.lodestone.io.$name", value) }
-    authentication.settings.foreach { case (key, value) => keys.put(key, value) }
+    protection.settings.foreach { case (key, value) => keys.put(key, value) }
     keys.put("spark.network.auth.rpcTimeout", seconds(requestTimeoutMs))
     new TransportConf("lodestone", new MapConfigProvider(keys))
   }

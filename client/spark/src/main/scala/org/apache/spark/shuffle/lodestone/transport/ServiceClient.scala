@@ -29,14 +29,14 @@ private[spark] final class ServiceClient(
     app: Application,
     requestTimeoutMs: Long,
     val health: ServiceHealth = new ServiceHealth,
-    authentication: Authentication = Authentication.none) extends Logged {
+    protection: Protection = Protection.none) extends Logged {
   import ServiceClient._
 
   private val deadlines: Deadlines = new Deadlines(requestTimeoutMs, connections.drop(_))
   private val connections = new Connections(
     requestTimeoutMs,
     deadlines.longestMs(PushBatch.MaxBodyBytes),
-    authentication)
+    protection)
   private val retryOnce = new RetryOnce(health)
   private val rooms = new ConcurrentHashMap[HostPort, Turnstile]()
 
@@ -311,7 +311,7 @@ private[spark] object ServiceClient {
     new ServiceClient(
       app,
       settings.requestTimeoutMs,
-      authentication = Authentication.of(conf))
+      protection = Protection.of(conf))
 
   /**
    * Returns the name of a new application at services. If the cluster manager counts attempts

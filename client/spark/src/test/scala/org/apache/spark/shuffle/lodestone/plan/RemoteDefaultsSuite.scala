@@ -17,13 +17,25 @@ final class RemoteDefaultsSuite {
     ()
   }
 
+  private val On = "spark.authenticate" -> "true"
+  private val Named = "spark.lodestone.services" -> "127.0.0.1:7337"
+  private val Tls = "spark.ssl.rpc.enabled" -> "true"
+
   @Test def `Spark protects outputs if no shuffle can be remote`(): Unit = Seq(
-    "spark.authenticate" -> "true",
-    "spark.ssl.rpc.enabled" -> "true",
-    "spark.shuffle.push.enabled" -> "true",
-    "spark.shuffle.useOldFetchProtocol" -> "true",
-    RemoteDefaults.IoPlugin -> "org.example.OtherShuffleDataIO").foreach { obstacle =>
-    val conf = confWith(obstacle)
+    Seq(On, "spark.authenticate.enableSaslEncryption" -> "true"),
+    Seq(
+      On,
+      "spark.network.crypto.enabled" -> "true",
+      "spark.network.crypto.cipher" -> "AES/GCM/NoPadding"),
+    // There Spark makes a secret that no other process knows.
+    Seq(On, Named, "spark.master" -> "yarn"),
+    Seq(On, Named, "spark.master" -> "local[2]"),
+    Seq(On, Named, "spark.master" -> "k8s://https://127.0.0.1"),
+    Seq(Tls),
+    Seq("spark.shuffle.push.enabled" -> "true"),
+    Seq("spark.shuffle.useOldFetchProtocol" -> "true"),
+    Seq(RemoteDefaults.IoPlugin -> "org.example.OtherShuffleDataIO")).foreach { obstacle =>
+    val conf = confWith(obstacle: _*)
     val before = conf.getAll.toSet
     val said = warningsOf(conf)
     assertEquals(before, conf.getAll.toSet, obstacle.toString)
@@ -31,6 +43,25 @@ final class RemoteDefaultsSuite {
     said.foreach { text =>
       assertTrue(text.contains("no shuffle of this application"), text)
     }
+  }
+
+  @Test def `applications that services can authenticate are remote`(): Unit = Seq(
+    Seq(On),
+    Seq(On, "spark.master" -> "yarn"),
+    Seq(On, Named, "spark.master" -> "spark://127.0.0.1:7077"),
+    Seq(On, Named, "spark.master" -> "local-cluster[2,1,1024]"),
+    Seq(
+      On,
+      Named,
+      "spark.master" -> "k8s://https://127.0.0.1",
+      "spark.authenticate.secret.file" -> "/etc/secret"),
+    Seq(On, "spark.network.crypto.enabled" -> "true"),
+    Seq(Tls, Named),
+    Seq(
+      Tls,
+      "spark.ssl.rpc.certChain" -> "/cert.pem",
+      "spark.ssl.privateKey" -> "/key.pem")).foreach { settings =>
+    assertEquals(None, ShuffleEligibility.remoteObstacle(confWith(settings: _*)), s"$settings")
   }
 
   @Test def `values of the user stay and the others are set for mode remote`()

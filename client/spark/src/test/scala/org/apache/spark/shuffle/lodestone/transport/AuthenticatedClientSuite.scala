@@ -50,8 +50,8 @@ final class AuthenticatedClientSuite {
       override def getSecretKey(app: String): String = secret
     }
     val app = Application.unique(appId, 7)
-    val authentication = Authentication.of(conf, () => holder)
-    val client = new ServiceClient(app, 10000, authentication = authentication)
+    val protection = Protection.of(conf, () => holder)
+    val client = new ServiceClient(app, 10000, protection = protection)
     clients ::= client
     client
   }
@@ -107,7 +107,7 @@ final class AuthenticatedClientSuite {
     }
   }
 
-  private def assertDenied(answer: Try[Long], words: String, what: String): Unit = answer match {
+  private def assertDenied(answer: Try[_], words: String, what: String): Unit = answer match {
     case Failure(failure) => assertTrue(allOf(failure).contains(words), s"$what: ${allOf(failure)}")
     case Success(_) => throw new AssertionError(s"$what was served")
   }

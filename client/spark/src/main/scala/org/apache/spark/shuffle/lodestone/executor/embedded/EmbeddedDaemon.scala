@@ -10,6 +10,7 @@ import java.util.concurrent.{CompletableFuture, ExecutionException, TimeoutExcep
 import scala.annotation.tailrec
 
 import org.apache.spark.shuffle.lodestone.config.{DaemonThreads, HostPort}
+import org.apache.spark.shuffle.lodestone.plan.PemCertificate
 
 private[spark] final case class DaemonCommand(
     binary: Path,
@@ -19,7 +20,8 @@ private[spark] final case class DaemonCommand(
     idleExitMs: Long,
     announce: Path,
     log: Path,
-    secrets: Option[Path] = None) {
+    secrets: Option[Path] = None,
+    certificate: Option[PemCertificate] = None) {
 
   def arguments: Seq[String] = Seq(
     binary.toString,
@@ -33,7 +35,9 @@ private[spark] final case class DaemonCommand(
     "--idle-exit",
     s"${TimeUnit.MILLISECONDS.toSeconds(idleExitMs)}s",
     "--announce",
-    announce.toString) ++ secrets.toSeq.flatMap(path => Seq("--secrets", path.toString))
+    announce.toString) ++
+    secrets.toSeq.flatMap(path => Seq("--secrets", path.toString)) ++
+    certificate.toSeq.flatMap(it => Seq("--tls-cert", it.cert, "--tls-key", it.key))
 }
 
 /**

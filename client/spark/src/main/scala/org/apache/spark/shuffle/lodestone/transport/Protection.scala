@@ -12,12 +12,12 @@ import org.apache.spark.network.util.TransportConf
 /**
  * How a connection to a service proves that it is of this application, and is encrypted: as Spark's
  * own connections to its shuffle service, with the user's settings for these
- * (`SparkEnv.securityManager`, `AuthClientBootstrap`).
+ * (`SparkEnv.securityManager`, `AuthClientBootstrap`, and TLS of Spark 4).
  *
  * @param settings
- *   Spark's settings for the handshake and the cipher
+ *   Spark's settings for the handshake, the cipher and TLS
  */
-private[spark] final class Authentication private (
+private[spark] final class Protection private (
     isOn: Boolean,
     appId: String,
     val settings: Map[String, String],
@@ -27,14 +27,13 @@ private[spark] final class Authentication private (
   def bootstraps(conf: TransportConf): JList[TransportClientBootstrap] =
     if (isOn) {
       Collections.singletonList((client, channel) =>
-        new AuthClientBootstrap(conf, appId, secrets())
-          .doBootstrap(client, channel))
+        new AuthClientBootstrap(conf, appId, secrets()).doBootstrap(client, channel))
     } else {
       Collections.emptyList()
     }
 }
 
-private[spark] object Authentication {
+private[spark] object Protection {
 
   /** No secret begins like these. */
   private val Prefixes =
@@ -46,16 +45,31 @@ private[spark] object Authentication {
    */
   private val NoFallback = Map("spark.network.crypto.saslFallback" -> "false")
 
+  private val TlsKey = "spark.ssl.rpc.enabled"
+
   /** Connections are as they come: for services without secrets. */
-  val none: Authentication = new Authentication(false, "", Map.empty, () => null)
+  val none: Protection = new Protection(false, "", Map.empty, () => null)
 
   def of(
       conf: SparkConf,
-      secrets: () => SecretKeyHolder = () => SparkEnv.get.securityManager): Authentication =
+      secrets: () => SecretKeyHolder = () => SparkEnv.get.securityManager): Protection =
     if (conf.getBoolean("spark.authenticate", false)) {
       val settings = conf.getAll.toMap.filter { case (key, _) => Prefixes.exists(key.startsWith) }
-      new Authentication(true, conf.getAppId, settings ++ NoFallback, secrets)
+      new Protection(true, conf.getAppId, settings ++ NoFallback ++ tls(conf), secrets)
     } else {
-      none
+      new Protection(false, "", tls(conf), secrets)
+    }
+
+  /**
+   * The settings of TLS, which Spark 4 reads. Those of the namespace `spark.ssl` count where those
+   * of `spark.ssl.rpc` are missing (`SecurityManager.getSSLOptions`), but not whether it is on.
+   */
+  private def tls(conf: SparkConf): Map[String, String] =
+    if (conf.getBoolean(TlsKey, false)) {
+      val inherited = conf.getAllWithPrefix("spark.ssl.").filterNot(_._1.contains('.'))
+      val own = conf.getAllWithPrefix("spark.ssl.rpc.")
+      (inherited ++ own).map { case (name, value) => s"spark.ssl.rpc.$name" -> value }.toMap
+    } else {
+      Map.empty
     }
 }
