@@ -116,3 +116,96 @@ fn written(path: &Path) -> Result<SystemTime, CertificateError> {
         source,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::time::Duration;
+
+    use rcgen::generate_simple_self_signed;
+    use rustls::{ClientConfig, ClientConnection, RootCertStore, ServerConnection};
+    use tempfile::TempDir;
+
+    use super::*;
+
+    /// Writes a new certificate, and returns what trusts it.
+    fn write(dir: &TempDir) -> RootCertStore {
+        let made = generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+        for (name, text) in [
+            ("cert.pem", made.cert.pem()),
+            ("key.pem", made.signing_key.serialize_pem()),
+        ] {
+            let path = dir.path().join(name);
+            // A test writes faster than the clock of a filesystem ticks.
+            let before = written(&path).unwrap_or(SystemTime::UNIX_EPOCH);
+            fs::write(&path, text).unwrap();
+            let file = fs::File::options().write(true).open(&path).unwrap();
+            file.set_modified(before + Duration::from_secs(60)).unwrap();
+        }
+        let mut trusted = RootCertStore::empty();
+        trusted.add(made.cert.der().clone()).unwrap();
+        trusted
+    }
+
+    fn certificate(dir: &TempDir) -> Result<Certificate, CertificateError> {
+        Certificate::at(&dir.path().join("cert.pem"), &dir.path().join("key.pem"))
+    }
+
+    /// Returns whether a client that trusts this agrees upon keys.
+    fn agrees(certificate: &Certificate, trusted: RootCertStore) -> bool {
+        let client = ClientConfig::builder_with_provider(Arc::new(default_provider()))
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_root_certificates(trusted)
+            .with_no_client_auth();
+        let name = "localhost".try_into().unwrap();
+        let mut client = ClientConnection::new(Arc::new(client), name).unwrap();
+        let mut server = ServerConnection::new(certificate.config().unwrap()).unwrap();
+        while client.is_handshaking() || server.is_handshaking() {
+            let mut bytes = Vec::new();
+            while client.wants_write() {
+                client.write_tls(&mut bytes).unwrap();
+            }
+            server.read_tls(&mut &bytes[..]).unwrap();
+            server.process_new_packets().unwrap();
+            bytes.clear();
+            while server.wants_write() {
+                server.write_tls(&mut bytes).unwrap();
+            }
+            let mut rest = &bytes[..];
+            while !rest.is_empty() {
+                client.read_tls(&mut rest).unwrap();
+                if client.process_new_packets().is_err() {
+                    return false;
+                }
+            }
+        }
+        true
+    }
+
+    #[test]
+    fn a_certificate_that_is_replaced_counts_from_the_next_connection_on() {
+        let dir = TempDir::new().unwrap();
+        let first = write(&dir);
+        let certificate = certificate(&dir).unwrap();
+        assert!(agrees(&certificate, first.clone()));
+        let second = write(&dir);
+        assert!(agrees(&certificate, second));
+        assert!(!agrees(&certificate, first), "the first one is gone");
+    }
+
+    #[test]
+    fn what_cannot_be_right_is_refused_with_the_file() {
+        let dir = TempDir::new().unwrap();
+        let refused = || certificate(&dir).err().unwrap().to_string();
+        assert!(refused().contains("cert.pem: No such file"));
+        write(&dir);
+        let key = fs::read(dir.path().join("key.pem")).unwrap();
+        write(&dir);
+        let cert = dir.path().join("cert.pem");
+        fs::write(dir.path().join("key.pem"), key).unwrap();
+        assert!(refused().contains("key.pem"), "another key: {}", refused());
+        fs::write(&cert, "no certificate").unwrap();
+        assert!(refused().contains("cert.pem"), "{}", refused());
+    }
+}
