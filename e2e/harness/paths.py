@@ -19,6 +19,8 @@ USUAL_LINES = ["3.5", "4.1"]
 # there only with --all-lines, and many on no others than the usual lines.
 SELDOM = ["4.0", "4.2"]
 NOT_USUAL = [line for line in EVERY_LINE if line not in USUAL_LINES]
+# The same for tests that take long, and of which one line shows what the other usual one does.
+NOT_35, NOT_41 = ([line for line in EVERY_LINE if line != one] for one in USUAL_LINES)
 # The newest release of each plugin jar's line, which the demo shows.
 PLUGIN_LINES = ["3.5.9", "4.3.0"]
 

@@ -4,7 +4,7 @@ or whole map outputs."""
 
 import pytest
 
-from harness.paths import EVERY_LINE, NOT_USUAL
+from harness.paths import EVERY_LINE, NOT_35
 from harness.spark_process import ONE_EXECUTOR, Job
 
 ADAPTIVE = {
@@ -21,7 +21,7 @@ SKEW = {
 }
 
 
-@pytest.mark.lines(*EVERY_LINE, seldom=NOT_USUAL)
+@pytest.mark.lines(*EVERY_LINE, seldom=NOT_35)
 def test_skew_splits_read_their_maps_from_the_merged_partition(start_job, plain_answer):
     # Here an executor starts the daemon, on each release.
     job = Job("skewed_join", master=ONE_EXECUTOR, conf={**ADAPTIVE, **SKEW})

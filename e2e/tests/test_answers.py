@@ -4,7 +4,7 @@
 import pytest
 
 from harness.certificate import certificate
-from harness.paths import EVERY_LINE, SELDOM, USUAL_LINES
+from harness.paths import EVERY_LINE, NOT_41, SELDOM, USUAL_LINES
 from harness.spark_process import IN_THE_DRIVER, ONE_EXECUTOR, TWO_EXECUTORS, Job
 
 ESSENTIAL = [("keyed_rows", {}), ("sql_aggregate", {})]
@@ -34,7 +34,7 @@ def test_every_release_reads_rdd_and_sql_shuffles_merged(assert_merged):
     assert_merged(ESSENTIAL, TWO_EXECUTORS)
 
 
-@pytest.mark.lines(*USUAL_LINES)
+@pytest.mark.lines(*USUAL_LINES, seldom=NOT_41)
 def test_the_answer_is_plain_sparks_and_blocks_were_read_merged(assert_merged):
     assert_merged(MORE, IN_THE_DRIVER)
 

@@ -4,6 +4,7 @@
 import pytest
 
 from harness.daemon import services_of
+from harness.paths import NOT_41
 from harness.spark_process import IN_THE_DRIVER, TWO_EXECUTORS, Job
 
 MAPS, PARTITIONS = 6, 16
@@ -20,7 +21,7 @@ def keyed_rows(gates, daemons, master=IN_THE_DRIVER, **conf) -> Job:
     return Job("keyed_rows", arguments, master, {**remote, **conf})
 
 
-@pytest.mark.lines("3.5", "4.1")
+@pytest.mark.lines("3.5", "4.1", seldom=NOT_41)
 def test_a_service_that_is_drained_under_a_job_ends_with_its_shuffles_and_costs_no_map_run(
     start_daemon, start_job, gates, plain_answer
 ):

@@ -4,10 +4,11 @@ would look at the wrong ones."""
 
 import pytest
 
+from harness.paths import NOT_41
 from harness.spark_process import ONE_EXECUTOR, Job
 
 
-@pytest.mark.lines("3.5", "4.1")
+@pytest.mark.lines("3.5", "4.1", seldom=NOT_41)
 def test_a_job_in_a_driver_that_ran_another_one_has_local_directories_of_its_own(start_job, gates):
     first = start_job(Job("word_count", master=ONE_EXECUTOR))
     first.wait()

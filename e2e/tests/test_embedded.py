@@ -8,12 +8,12 @@ import signal
 import pytest
 
 from harness.daemon import wait_until
-from harness.paths import USUAL_LINES
+from harness.paths import NOT_41, USUAL_LINES
 from harness.processes import daemons_below, executors_of, kill_tree
 from harness.spark_process import ONE_EXECUTOR, TWO_EXECUTORS, Job
 
 MAPS, PARTITIONS = 6, 8
-pytestmark = pytest.mark.lines(*USUAL_LINES)
+on_one_line = pytest.mark.lines(*USUAL_LINES, seldom=NOT_41)
 
 
 def embedded_job(gates=None, idle="2s") -> Job:
@@ -35,6 +35,7 @@ def open_all(gates, but=()):
             gates.open(name)
 
 
+@pytest.mark.lines(*USUAL_LINES)
 def test_two_executors_of_a_host_share_one_daemon_below_their_local_directories(
     start_job, gates, plain_answer
 ):
@@ -51,6 +52,7 @@ def test_two_executors_of_a_host_share_one_daemon_below_their_local_directories(
     assert outcome.reasons() == {}
 
 
+@on_one_line
 def test_the_daemon_goes_away_after_its_idle_time_and_leaves_no_file(start_job, plain_answer):
     running = start_job(embedded_job())
     running.wait()
@@ -61,6 +63,7 @@ def test_the_daemon_goes_away_after_its_idle_time_and_leaves_no_file(start_job, 
     assert left == []
 
 
+@on_one_line
 def test_no_daemon_outlives_an_application_that_was_killed(start_job, gates):
     running = start_job(embedded_job(gates))
     open_all(gates, but=["reduce-0"])
@@ -70,6 +73,7 @@ def test_no_daemon_outlives_an_application_that_was_killed(start_job, gates):
     wait_until(lambda: daemon not in daemons_below(running.local_dirs), "the daemon's end")
 
 
+@on_one_line
 def test_a_daemon_that_was_killed_is_started_again_while_the_application_runs(
     start_job, gates, plain_answer
 ):
@@ -89,6 +93,7 @@ def test_a_daemon_that_was_killed_is_started_again_while_the_application_runs(
     assert outcome.report["totals"]["merged"] >= 2
 
 
+@on_one_line
 def test_a_killed_executor_does_not_take_the_daemon_and_its_merged_blocks_along(
     start_job, gates, plain_answer
 ):

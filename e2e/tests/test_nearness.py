@@ -9,7 +9,7 @@ import pytest
 from harness.cluster import Cluster
 from harness.daemon import Daemon, services_of
 from harness.hosts import separate_hosts
-from harness.paths import USUAL_LINES
+from harness.paths import NOT_35, NOT_41, USUAL_LINES
 from harness.spark_process import BOTH_EXECUTORS, Job, Outcome
 from tpch import tables
 
@@ -101,10 +101,14 @@ def query(network, start_job, plain_answer):
     return start
 
 
-@pytest.mark.lines(*USUAL_LINES)
-@pytest.mark.parametrize("mode", ["merge", "remote"])
-def test_queries_read_nearly_all_from_the_host_where_they_run(mode, query):
-    assert local_fraction(query(mode, near=True)) > 0.9
+@pytest.mark.lines(*USUAL_LINES, seldom=NOT_35)
+def test_queries_read_nearly_all_merged_blocks_from_the_host_where_they_run(query):
+    assert local_fraction(query("merge", near=True)) > 0.9
+
+
+@pytest.mark.lines(*USUAL_LINES, seldom=NOT_41)
+def test_queries_read_nearly_all_of_a_remote_shuffle_from_the_host_where_they_run(query):
+    assert local_fraction(query("remote", near=True)) > 0.9
 
 
 def test_without_near_reads_queries_find_a_part_of_their_data_on_their_host(query):

@@ -13,7 +13,7 @@ import pytest
 
 from chaos.mischief import flip
 from harness.daemon import services_of, wait_until
-from harness.paths import EVERY_LINE, NOT_USUAL, SELDOM
+from harness.paths import EVERY_LINE, NOT_41, SELDOM
 from harness.processes import executors_of
 from harness.spark_process import IN_THE_DRIVER, TWO_EXECUTORS, Job
 
@@ -104,7 +104,7 @@ def test_an_executor_that_is_killed_while_others_still_map_costs_no_finished_map
     assert sorted(gates.map_runs(MAPS)[4:]) == [1, 2]
 
 
-@pytest.mark.lines("3.5", "4.1", "4.3", seldom=NOT_USUAL)
+@pytest.mark.lines("3.5", "4.1", "4.3", seldom=NOT_41)
 def test_dynamic_allocation_releases_every_executor_between_two_stages(
     start_daemon, start_job, gates, finish
 ):

@@ -15,7 +15,7 @@ import signal
 
 import pytest
 
-from harness.paths import NOT_USUAL, SELDOM
+from harness.paths import NOT_41, SELDOM
 from harness.processes import other_executor
 from harness.spark_process import BOTH_EXECUTORS, TWO_EXECUTORS, Job
 
@@ -64,7 +64,7 @@ def assert_each_block_is_read(shuffle, lost, rereading):
     assert shuffle["mergedBlocksRead"] >= MAPS * rereading - originals
 
 
-@pytest.mark.lines("3.5", "4.1", "4.2", "4.3", seldom=NOT_USUAL)
+@pytest.mark.lines("3.5", "4.1", "4.2", "4.3", seldom=NOT_41)
 def test_repeated_maps_that_give_the_same_rows_leave_the_rest_merged(lose_an_executor):
     outcome = lose_an_executor()
     (_, lost), (again, rereading), _ = outcome.stages

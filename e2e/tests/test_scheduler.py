@@ -7,7 +7,7 @@ import signal
 import pytest
 
 from harness.daemon import wait_until
-from harness.paths import EVERY_LINE, NOT_USUAL
+from harness.paths import EVERY_LINE, NOT_41
 from harness.processes import other_executor
 from harness.spark_process import BOTH_EXECUTORS, TWO_EXECUTORS, Job
 
@@ -55,7 +55,7 @@ def test_a_copy_that_wins_while_the_slow_task_is_killed_is_read_merged(
     assert outcome.report["totals"]["originalsRead"] == 0
 
 
-@pytest.mark.lines(*EVERY_LINE, seldom=NOT_USUAL)
+@pytest.mark.lines(*EVERY_LINE, seldom=NOT_41)
 def test_a_stage_that_gives_other_rows_when_it_is_repeated_is_merged_again(
     spark, start_daemon, start_job, gates, plain_answer
 ):

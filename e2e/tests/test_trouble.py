@@ -10,7 +10,7 @@ import os
 import pytest
 
 from harness.daemon import free_port, wait_until
-from harness.paths import EVERY_LINE, NOT_USUAL
+from harness.paths import EVERY_LINE, NOT_35
 from harness.spark_process import TWO_EXECUTORS, Job
 
 MAPS = 6
@@ -94,7 +94,7 @@ def test_a_daemon_that_dies_while_reducers_read_costs_no_row(
     assert {"LAYOUT_FAILED", "CHUNK_FETCH_FAILED", "FETCH_SERVICE_SUSPECT"} & set(outcome.reasons())
 
 
-@pytest.mark.lines(*EVERY_LINE, seldom=NOT_USUAL)
+@pytest.mark.lines(*EVERY_LINE, seldom=NOT_35)
 def test_a_daemon_that_dies_in_the_middle_of_a_partition_costs_no_row(
     start_daemon, start_job, gates, plain_answer
 ):
