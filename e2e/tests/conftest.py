@@ -23,10 +23,12 @@ JOBS = pytest.StashKey[list[SparkProcess]]()
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items):
-    """Makes one process run the tests of a line, so that it uses its driver again, and starts its
-    plain Spark once. Several share the lines with most tests, by file. This hook comes first,
-    because pytest-xdist looks at the marks in the same hook."""
+def pytest_collection_modifyitems(config, items):
+    """Leaves out tests that run seldom. Makes one process run the tests of a line, so that it uses
+    its driver again, and starts its plain Spark once. Several share the lines with most tests, by
+    file. This hook comes first, because pytest-xdist looks at the marks in the same hook."""
+    if not config.getoption("--all-lines"):
+        items[:] = [item for item in items if not item.get_closest_marker("seldom")]
     for item in items:
         line = getattr(item, "callspec", None) and item.callspec.params.get("spark")
         if line:

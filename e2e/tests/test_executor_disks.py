@@ -20,7 +20,10 @@ LITTLE_MEMORY = {"spark.memory.fraction": "0.01", "spark.sql.shuffle.partitions"
 
 
 @pytest.mark.lines(*USUAL_LINES, seldom=["3.5"])
-@pytest.mark.parametrize("mode", ["auto", "merge", "remote"])
+# In mode auto executors write as in mode merge.
+@pytest.mark.parametrize(
+    "mode", [pytest.param("auto", marks=pytest.mark.seldom), "merge", "remote"]
+)
 def test_a_full_local_directory_never_makes_a_wrong_answer(
     start_daemon, start_job, plain_answer, tmp_path, mode
 ):

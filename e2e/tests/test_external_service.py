@@ -127,7 +127,8 @@ def read_after_a_kill(start_daemon, start_job, gates, plain_answer):
 def test_blocks_of_a_killed_executor_are_read_also_70000_in_one_request_and_in_batches(
     read_after_a_kill,
 ):
-    conf = {"spark.sql.shuffle.partitions": "1000"}
+    # A stream of a codec for each block would take most of the time.
+    conf = {"spark.sql.shuffle.partitions": "1000", "spark.shuffle.compress": "false"}
     seen = read_after_a_kill({"group_maps": GROUP_MAPS, "groups": GROUPS}, **conf)
     assert seen["read-rows"] == {"streams": PARTITIONS, "chunks": BLOCKS}
     assert seen["read-blocks"]["streams"] == 1

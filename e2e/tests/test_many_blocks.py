@@ -5,7 +5,7 @@ import pytest
 
 from harness.spark_process import TWO_EXECUTORS, Job
 
-MAPS, PARTITIONS = 100, 1000
+MAPS, PARTITIONS = 250, 400
 
 
 @pytest.mark.lines("4.1")

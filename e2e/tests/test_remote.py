@@ -296,7 +296,7 @@ def test_segments_that_a_full_service_refuses_go_to_another_one(
 ):
     small = start_daemon(directory=small_disk / "service", memory="32MiB", reserve="auto")
     large = start_daemon("large")
-    arguments = {"maps": MAPS, "partitions": PARTITIONS, "rows": 240000, "value_bytes": 1600}
+    arguments = {"maps": MAPS, "partitions": PARTITIONS, "rows": 120000, "value_bytes": 1600}
     services = f"{small.host_port},{large.host_port}"
     job = remote("keyed_rows", arguments, services, **{"spark.shuffle.compress": "false"})
     outcome = start_job(job).wait()
@@ -312,7 +312,7 @@ def test_a_disk_that_hangs_costs_a_job_time_and_nothing_else(
 ):
     hanging = start_daemon(directory=freezable_disk.directory / "service", memory="32MiB")
     other = start_daemon("other")
-    arguments = {"maps": MAPS, "partitions": PARTITIONS, "rows": 240000, "value_bytes": 1600}
+    arguments = {"maps": MAPS, "partitions": PARTITIONS, "rows": 120000, "value_bytes": 1600}
     services = f"{hanging.host_port},{other.host_port}"
     job = remote("keyed_rows", arguments, services, **{"spark.shuffle.compress": "false"})
     running = start_job(job)
