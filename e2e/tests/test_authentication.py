@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from harness.certificate import certificate
-from harness.paths import EVERY_LINE, SELDOM, USUAL_LINES
+from harness.paths import EVERY_LINE, NOT_41, SELDOM, USUAL_LINES
 from harness.processes import daemons_below
 from harness.secrets import KINDS, SECRET, secret_file
 from harness.spark_process import TWO_EXECUTORS, Job
@@ -39,7 +39,7 @@ def assert_all_from_services(outcome, mode):
     assert [shuffle["state"] for shuffle in outcome.report["shuffles"]] == [state]
 
 
-@pytest.mark.lines(*USUAL_LINES)
+@pytest.mark.lines(*USUAL_LINES, seldom=NOT_41)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("mode", ["merge", "remote"])
 def test_an_application_that_authenticates_is_served_as_any(
@@ -87,7 +87,7 @@ def command_of(process: int) -> str:
     return Path(f"/proc/{process}/cmdline").read_bytes().decode(errors="replace")
 
 
-@pytest.mark.lines(*USUAL_LINES)
+@pytest.mark.lines(*USUAL_LINES, seldom=NOT_41)
 def test_the_plugins_own_daemon_gets_the_secret_by_a_file_that_only_its_user_can_read(
     start_job, gates, plain_answer
 ):

@@ -16,7 +16,7 @@ import pytest
 
 from harness.certificate import certificate
 from harness.daemon import wait_until
-from harness.paths import USUAL_LINES
+from harness.paths import NOT_41, USUAL_LINES
 from harness.processes import executors_of
 from harness.secrets import KINDS, SASL, secret_file
 from harness.spark_process import BOTH_EXECUTORS, ONE_EXECUTOR, TWO_EXECUTORS, Job
@@ -145,7 +145,7 @@ def test_blocks_of_a_killed_executor_are_read_with_the_old_fetch_protocol(read_a
     assert seen["read-blocks"] == seen["read-batches"] == blocks
 
 
-@pytest.mark.lines(*USUAL_LINES)
+@pytest.mark.lines(*USUAL_LINES, seldom=NOT_41)
 @pytest.mark.parametrize("kind", ["sasl", "aes"])
 def test_blocks_of_a_killed_executor_are_read_by_an_application_that_authenticates(
     kind, read_after_a_kill, tmp_path
