@@ -239,15 +239,20 @@ private[lodestone] final class ShuffleCore(
   def hostsFor(shuffleId: Int, reads: Seq[ReadSize]): Option[TaskHosts] =
     coordinator.known.flatMap(_.hostsFor(shuffleId, reads))
 
-  /** Returns the blocks of a shuffle whose frames its engine has pushed, and decodes by itself. */
+  /** Returns the blocks of a shuffle whose frames its engine decodes by itself. */
   def blocks(
       handle: ShuffleHandle,
       range: ReadRange,
       context: TaskContext,
       metrics: ShuffleReadMetricsReporter): Option[EngineReader] = handle match {
-    case remote: LodestoneHandle[_, _, _] if remote.isRemote && pusherOf(remote).isDefined =>
-      val task = ReduceTask(range, context, metrics)
-      Some(executorSide(remote.app).remoteReads.blocks(remote, task))
+    case own: LodestoneHandle[_, _, _] =>
+      codec.filter(_.format == own.format).map { frames =>
+        val task = ReduceTask(range, context, metrics)
+        val heads = frames.heads(own.dependency)
+        val side = executorSide(own.app)
+        if (own.isRemote) side.remoteReads.blocks(own, task, heads)
+        else side.reads.blocks(own, task, heads)
+      }
     case _ => None
   }
 

@@ -10,8 +10,8 @@ public interface EngineBlock {
   String name();
 
   /**
-   * True if the engine has pushed the frames, false if it has written them into a local output of
-   * an executor. A pushed stream was compared with its checksum before its first byte is read.
+   * True if a service had the frames, false if they come from a local output of an executor. A
+   * stream of a service was compared with its checksum before its first byte is read.
    */
   boolean isPushed();
 

@@ -8,8 +8,9 @@ import java.util.Iterator;
  * accepted map attempts have pushed is in exactly one of the streams. A block that is missing or
  * damaged is an exception, never an end.
  *
- * <p>What is said of bytes holds for pushed streams ({@link EngineBlock#isPushed}). Of a local
- * output nobody knows checksum or length: it is read as Spark reads it.
+ * <p>What is said of bytes holds for streams of services ({@link EngineBlock#isPushed}). A local
+ * output of mode remote has neither checksum nor length: it is read as Spark reads it. A local
+ * output of the other modes has a checksum, which is compared as the documentation of engines says.
  *
  * <p><b>Threads.</b> One thread at a time, which need not be the task's. A call throws when the
  * task was killed. The end of the task interrupts a call of another thread, which then throws.

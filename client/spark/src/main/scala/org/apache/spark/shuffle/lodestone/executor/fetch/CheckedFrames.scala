@@ -5,7 +5,7 @@ import java.io.InputStream
 
 import org.apache.spark.shuffle.lodestone.executor.rows.frames.{FrameDecoder, FrameRecords}
 import org.apache.spark.shuffle.lodestone.executor.rows.frames.WholeFrames
-import org.apache.spark.storage.{BlockId, ShuffleBlockChunkId}
+import org.apache.spark.storage.BlockId
 
 /**
  * The records of one stream of an engine's frames after another. An engine may trust its bytes, and
@@ -50,19 +50,13 @@ private[fetch] final class CheckedFrames(
       val (id, stream) = streams.next()
       check.begin(id)
       block = Some(id)
-      val opened = decoder.decode(new WholeFrames(bytesOf(id, stream), decoder))
+      val bytes = ChecksummedBlock.of(id, stream, check)
+      val opened = decoder.decode(new WholeFrames(bytes, decoder))
       records = Some(opened)
       if (!opened.hasNext) close()
     }
     if (records.isEmpty) task.context.taskMetrics().mergeShuffleReadMetrics()
     records.isDefined
-  }
-
-  private def bytesOf(id: BlockId, stream: InputStream): InputStream = id match {
-    case _: ShuffleBlockChunkId => stream
-    case _ =>
-      val written = check.written(id)
-      if (written == BlockRecords.NotCounted) stream else new ChecksummedBlock(stream, written)
   }
 
   private def close(): Unit = {

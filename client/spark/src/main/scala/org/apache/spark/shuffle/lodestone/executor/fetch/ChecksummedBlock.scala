@@ -7,6 +7,7 @@ import java.util.zip.CRC32C
 import scala.collection.mutable
 
 import org.apache.spark.shuffle.lodestone.executor.rows.BrokenRowsException
+import org.apache.spark.storage.{BlockId, ShuffleBlockChunkId}
 
 /**
  * The bytes of a block, after the checksum of all of them has proved right. Of a block that is
@@ -77,6 +78,14 @@ private[fetch] object ChecksummedBlock {
 
   /** Spark holds as much of a block if it looks for damage before the first row. */
   val MostBytes: Int = 16 << 20
+
+  /** Returns the bytes of a stream. Chunks were checked when they arrived. */
+  def of(id: BlockId, stream: InputStream, check: RecordsCheck): InputStream = id match {
+    case _: ShuffleBlockChunkId => stream
+    case _ =>
+      val written = check.written(id)
+      if (written == BlockRecords.NotCounted) stream else new ChecksummedBlock(stream, written)
+  }
 
   /** Most originals of merged shuffles are small. */
   private val FirstPieceBytes = 64 << 10

@@ -6,6 +6,7 @@ import java.io.InputStream
 import org.apache.spark.TaskContext
 import org.apache.spark.shuffle.lodestone.engine.{EngineBlock, EngineReader}
 import org.apache.spark.shuffle.lodestone.executor.rows.BrokenRowsException
+import org.apache.spark.shuffle.lodestone.executor.rows.frames.{FrameHeads, WholeFrames}
 import org.apache.spark.storage.{BlockId, ShuffleBlockChunkId}
 
 /**
@@ -15,8 +16,14 @@ import org.apache.spark.storage.{BlockId, ShuffleBlockChunkId}
  * Spark's iterator gives the memory of a block back when its stream is closed, or when the next
  * block is asked for, whichever stream is read then. So a stream is closed as soon as it is over,
  * and no block is asked for before that.
+ *
+ * @param heads
+ *   what the heads of frames say, if that is known here
  */
-private[fetch] final class EngineBlocks(blocks: BlockStreams, task: ReduceTask)
+private[fetch] final class EngineBlocks(
+    blocks: BlockStreams,
+    task: ReduceTask,
+    heads: Option[FrameHeads] = None)
     extends EngineReader {
   private lazy val streams = blocks.begin()
   private val calls = new TaskCalls(task.context)
@@ -36,11 +43,12 @@ private[fetch] final class EngineBlocks(blocks: BlockStreams, task: ReduceTask)
 
   override def next(): EngineBlock = {
     last.foreach(_.requireOver())
-    val block = asTask(None) {
-      val (id, stream) = streams.next()
-      new Block(id, stream)
+    val (id, stream) = asTask(None)(streams.next())
+    val block = asTask(Some(id)) {
+      blocks.check.begin(id)
+      val bytes = ChecksummedBlock.of(id, stream, blocks.check)
+      new Block(id, heads.fold(bytes)(new WholeFrames(bytes, _)))
     }
-    asTask(Some(block.id))(blocks.check.begin(block.id))
     last = Some(block)
     block
   }
@@ -65,7 +73,7 @@ private[fetch] final class EngineBlocks(blocks: BlockStreams, task: ReduceTask)
     } finally if (!isDone) hasFailed = true
   }
 
-  private final class Block(val id: BlockId, stream: InputStream) extends EngineBlock {
+  private final class Block(id: BlockId, stream: InputStream) extends EngineBlock {
     private val bytes = new Stream(id, stream)
 
     override def name: String = id.name
@@ -86,7 +94,7 @@ private[fetch] final class EngineBlocks(blocks: BlockStreams, task: ReduceTask)
     }
   }
 
-  /** Counts the bytes of a pushed stream: it ends where its segments do, or its task does. */
+  /** Counts the bytes of a stream of chunks: it ends where its segments do, or its task does. */
   private final class Stream(id: BlockId, in: InputStream) extends InputStream {
     private val size = blocks.check.bytesOf(id)
     private val one = new Array[Byte](1)

@@ -3,7 +3,9 @@ package org.apache.spark.shuffle.lodestone.executor.fetch
 
 import org.apache.spark.SparkEnv
 import org.apache.spark.shuffle.ShuffleReader
+import org.apache.spark.shuffle.lodestone.engine.EngineReader
 import org.apache.spark.shuffle.lodestone.executor.link.{DriverLink, PlanCache}
+import org.apache.spark.shuffle.lodestone.executor.rows.frames.FrameHeads
 import org.apache.spark.shuffle.lodestone.plan.{BlockFormat, Distrust, NoPlan, OutputsSuspected}
 import org.apache.spark.shuffle.lodestone.plan.{
   OwnHandle,
@@ -28,17 +30,29 @@ private[lodestone] final class MergedReads(
 
   def reader[K, C](
       handle: OwnHandle[K, _, C],
-      task: ReduceTask): Option[ShuffleReader[K, C]] = new MergedRead(handle, task).reader()
+      task: ReduceTask): Option[ShuffleReader[K, C]] =
+    new MergedRead(handle, task).streams().map(_.reader(handle, task))
+
+  /** Returns what the task reads of a shuffle whose frames its engine decodes by itself. */
+  def blocks(
+      handle: OwnHandle[_, _, _],
+      task: ReduceTask,
+      heads: Option[FrameHeads]): EngineReader = {
+    // Blocks of engines never have Spark's own reader.
+    val streams = new MergedRead(handle, task).streams().get
+    new EngineBlocks(streams, task, heads)
+  }
 
   /** The read of one task. */
-  private final class MergedRead[K, C](handle: OwnHandle[K, _, C], task: ReduceTask) {
+  private final class MergedRead(handle: OwnHandle[_, _, _], task: ReduceTask) {
     private val generation =
       ShuffleGeneration(handle.shuffleId, handle.dependency.shuffleMergeId)
     private val originals = task.range.blocksOf(handle.shuffleId)
     private val blocks = ReadSources.countOf(originals)
     private val tally = new ReadTally
 
-    def reader(): Option[ShuffleReader[K, C]] = {
+    /** Returns None if the reader of Spark is as good. */
+    def streams(): Option[BlockStreams] = {
       val sources = task.waiting(sourcesOf())
       tally.originals(ReadSources.countOf(sources.originals))
       task.reportTo(driver, generation, tally)
@@ -54,10 +68,10 @@ private[lodestone] final class MergedReads(
         val fallback = new Originals(sources, generation, driver, tally, task.context)
         val fetcher = new ChunkFetcher(client, generation, sources.merged, fallback, None, tally)
         val all = new ChunkCheck(sources.merged, check, fallback)
-        Some(ServiceShuffleReader(handle, sources, fetcher, all, task).reader(handle, task))
+        Some(ServiceShuffleReader(handle, sources, fetcher, all, task))
       } else if (counting.isDefined || isReadFaster) {
         val mayBatch = sources.counted.size == 0
-        Some(OriginalsReader(handle, originals, check, mayBatch, task).reader(handle, task))
+        Some(OriginalsReader(handle, originals, check, mayBatch, task))
       } else {
         None
       }

@@ -2,16 +2,19 @@
 package org.apache.spark.shuffle.lodestone.executor.fetch
 
 import java.io.{ByteArrayInputStream, InputStream}
+import java.nio.ByteBuffer
 import java.util.concurrent.{CountDownLatch, TimeUnit}
 import java.util.concurrent.atomic.AtomicReference
 
 import scala.collection.mutable.ArrayBuffer
 
-import org.junit.jupiter.api.Assertions.{assertEquals, assertFalse, assertThrows, assertTrue}
+import org.junit.jupiter.api.Assertions._
 import org.junit.jupiter.api.Test
 
 import org.apache.spark.{TaskContext, TaskContextImpl}
 import org.apache.spark.shuffle.FetchFailedException
+import org.apache.spark.shuffle.lodestone.executor.rows.frames.TestFrames
+import org.apache.spark.shuffle.lodestone.wire.Crc32c
 import org.apache.spark.storage.{BlockId, BlockManagerId, ShuffleBlockId}
 
 /** What the reader of an engine may do with streams, and what becomes of their memory. */
@@ -91,6 +94,37 @@ final class EngineBlocksSuite {
     // An engine may call it for each failure: the first one counts.
     assertThrows(classOf[IllegalStateException], () => block.broken("no frame"))
     ()
+  }
+
+  private def readFrames(written: Long, frames: Array[Byte]): Array[Byte] = {
+    val check = new OriginalsCheck(_ => written, originals, None)
+    val stream: InputStream = new ByteArrayInputStream(frames)
+    val blocks =
+      BlockStreams(check, () => Iterator.single[(BlockId, InputStream)]((ids(0), stream)))
+    new EngineBlocks(blocks, task, Some(TestFrames)).next().frames().readAllBytes()
+  }
+
+  @Test def `no byte of a damaged original reaches an engine that decodes by itself`(): Unit = {
+    val frames = TestFrames.of("ab", "cde")
+    val written = Integer.toUnsignedLong(Crc32c.of(ByteBuffer.wrap(frames)))
+    assertArrayEquals(frames, readFrames(written, frames))
+    for (at <- frames.indices) {
+      val damaged = frames.clone()
+      damaged(at) = (damaged(at) ^ 1).toByte
+      assertThrows(
+        classOf[FetchFailedException],
+        () => { readFrames(written, damaged); () })
+    }
+  }
+
+  @Test def `an original without a checksum that ends in a frame has its map run again`(): Unit = {
+    val frames = TestFrames.of("ab", "cde")
+    assertArrayEquals(frames, readFrames(BlockRecords.NotCounted, frames))
+    for (wrong <- Seq(frames.dropRight(1), frames ++ frames.take(2), "X".getBytes ++ frames)) {
+      assertThrows(
+        classOf[FetchFailedException],
+        () => { readFrames(BlockRecords.NotCounted, wrong); () })
+    }
   }
 
   @Test def `the end of a task ends a call of another thread that waits`(): Unit =

@@ -8,6 +8,7 @@ import org.apache.spark.shuffle.lodestone.config.Logged
 import org.apache.spark.shuffle.lodestone.engine.EngineReader
 import org.apache.spark.shuffle.lodestone.executor.fetch._
 import org.apache.spark.shuffle.lodestone.executor.link.{DriverLink, DriverQuestion, PlanCache}
+import org.apache.spark.shuffle.lodestone.executor.rows.frames.FrameHeads
 import org.apache.spark.shuffle.lodestone.plan.{
   BlockFormat,
   LodestoneHandle,
@@ -35,10 +36,13 @@ private[lodestone] final class RemoteReads(
     else Some(streams(handle, task, outputs, local).reader(handle, task))
   }
 
-  /** Returns what the task reads of a shuffle whose frames its engine has pushed, and decodes. */
-  def blocks(handle: LodestoneHandle[_, _, _], task: ReduceTask): EngineReader = {
+  /** Returns what the task reads of a shuffle whose frames its engine decodes by itself. */
+  def blocks(
+      handle: LodestoneHandle[_, _, _],
+      task: ReduceTask,
+      heads: Option[FrameHeads]): EngineReader = {
     val (outputs, local) = blocksOf(handle, task)
-    new EngineBlocks(streams(handle, task, outputs, local), task)
+    new EngineBlocks(streams(handle, task, outputs, local), task, heads)
   }
 
   private def blocksOf(handle: LodestoneHandle[_, _, _], task: ReduceTask): (

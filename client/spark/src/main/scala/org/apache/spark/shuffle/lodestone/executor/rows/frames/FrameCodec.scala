@@ -18,6 +18,9 @@ private[lodestone] trait FrameCodec {
 
   /** Returns the decoder of a shuffle that the engine has made. */
   def decoder(dependency: ShuffleDependency[_, _, _]): FrameDecoder
+
+  /** Returns what the heads of its frames say, if that is known without the engine. */
+  def heads(dependency: ShuffleDependency[_, _, _]): Option[FrameHeads] = Some(decoder(dependency))
 }
 
 /** The codec of an engine that decodes by itself, in native code. */
@@ -26,10 +29,12 @@ private[lodestone] final class NativeFrames(name: String) extends FrameCodec {
 
   override def decoder(dependency: ShuffleDependency[_, _, _]): FrameDecoder =
     throw new IllegalStateException(s"native code decodes the frames of $name")
+
+  override def heads(dependency: ShuffleDependency[_, _, _]): Option[FrameHeads] = None
 }
 
-/** Decodes the frames of one shuffle. */
-private[lodestone] trait FrameDecoder {
+/** The heads of the frames of one shuffle. */
+private[lodestone] trait FrameHeads {
 
   /** The size of a frame's head. */
   def headBytes: Int
@@ -39,6 +44,10 @@ private[lodestone] trait FrameDecoder {
    * head of this shuffle.
    */
   def bodyBytes(head: ByteBuffer): Int
+}
+
+/** Decodes the frames of one shuffle. */
+private[lodestone] trait FrameDecoder extends FrameHeads {
 
   /** Decodes whole frames up to the end of the stream. */
   def decode(frames: InputStream): FrameRecords

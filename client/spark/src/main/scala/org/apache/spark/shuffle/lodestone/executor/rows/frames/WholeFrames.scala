@@ -11,9 +11,9 @@ import org.apache.spark.shuffle.lodestone.executor.rows.BrokenRowsException
  * take the end of a stream in the middle of a frame, or an `EOFException`, for the end of all
  * frames: rows would be lost.
  */
-private[lodestone] final class WholeFrames(in: InputStream, decoder: FrameDecoder)
+private[lodestone] final class WholeFrames(in: InputStream, heads: FrameHeads)
     extends InputStream {
-  private val head = new Array[Byte](decoder.headBytes)
+  private val head = new Array[Byte](heads.headBytes)
   private val one = new Array[Byte](1)
 
   /** Bytes of the frame that were read: of its head, and not yet of its body. */
@@ -31,7 +31,7 @@ private[lodestone] final class WholeFrames(in: InputStream, decoder: FrameDecode
       0
     } else {
       if (found < head.length) fail("they end in the head of a frame")
-      bodyLeft = decoder.bodyBytes(ByteBuffer.wrap(head))
+      bodyLeft = heads.bodyBytes(ByteBuffer.wrap(head))
       headRead = 0
       Math.addExact(head.length, bodyLeft)
     }
