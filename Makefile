@@ -13,9 +13,10 @@ CARGO := env -u MAKEFLAGS -u MFLAGS cargo
 # Modules side by side.
 MVN := mvn -q -B -T 2
 COMET_JAR := lodestone-comet-0.12-spark-3.5_2.12.jar
+COMET_1_JAR := lodestone-comet-1.2-spark-4.1_2.13.jar
 GLUTEN_JAR := lodestone-gluten-1.6-spark-3.5_2.12.jar
 AURON_JAR := lodestone-auron-spark-3.5_2.12.jar
-JARS := $(addprefix dist/jars/,lodestone-spark-3.5_2.12.jar lodestone-spark-4_2.13.jar $(COMET_JAR) $(GLUTEN_JAR) $(AURON_JAR))
+JARS := $(addprefix dist/jars/,lodestone-spark-3.5_2.12.jar lodestone-spark-4_2.13.jar $(COMET_JAR) $(COMET_1_JAR) $(GLUTEN_JAR) $(AURON_JAR))
 JOBS_JAR := dist/jars/lodestone-e2e-jobs.jar
 TEST_VENVS := $(foreach name,3.5.9 4.0.5 4.1.4 4.2.1 4.3.0 bench test,.venv-$(name)/.ready)
 # The browser that opens the page of the demo in a test.
@@ -218,6 +219,7 @@ $(JARS) &: $(PLUGIN_SOURCES) dist/lodestone
 	install -m 644 client/spark-3.5/target/lodestone-spark-3.5_2.12.jar dist/jars/
 	install -m 644 client/spark-4/target/lodestone-spark-4_2.13.jar dist/jars/
 	install -m 644 client/comet-0.12-spark-3.5/target/$(COMET_JAR) dist/jars/
+	install -m 644 client/comet-1.2-spark-4.1/target/$(COMET_1_JAR) dist/jars/
 	install -m 644 client/gluten-1.6-spark-3.5/target/$(GLUTEN_JAR) dist/jars/
 	install -m 644 client/auron-spark-3.5/target/$(AURON_JAR) dist/jars/
 

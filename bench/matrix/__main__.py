@@ -156,8 +156,9 @@ def arguments() -> argparse.Namespace:
     asked = parser.parse_args()
     if any(sides.BY_NAME[name].is_before for name in asked.sides) and not asked.before:
         parser.error("the side `before` and those named `...-before` need --before CHECKOUT")
-    if any(sides.BY_NAME[name].has_comet for name in asked.sides) and asked.spark != comet.SPARK:
-        parser.error(f"Comet {comet.RELEASE} is for Spark 3.5: say `--spark {comet.SPARK}`")
+    has_comet = any(sides.BY_NAME[name].has_comet for name in asked.sides)
+    if has_comet and asked.spark not in comet.RELEASES:
+        parser.error(f"Comet runs with `--spark` {' or '.join(comet.RELEASES)}")
     asked.changed = changed(asked, parser, [*CLUSTER, "reads", "scale_factor", "cold"])
     return asked
 

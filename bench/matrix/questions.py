@@ -5,7 +5,7 @@ matrix answers."""
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from harness import comet
+from harness.paths import SPARK_LINES
 
 from .bars import is_full_size
 from .sides import COMET, OPPONENTS
@@ -13,7 +13,7 @@ from .sides import COMET, OPPONENTS
 # Fewer rounds show nothing about the spread.
 MIN_ROUNDS = 3
 COLD = {"cold": True}
-COMETS_SPARK = {"spark": comet.SPARK}
+COMETS_SPARK = {"spark": SPARK_LINES["3.5"]}
 MODES = (*OPPONENTS, "auto", "lodestone", "remote")
 
 

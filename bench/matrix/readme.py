@@ -52,8 +52,8 @@ WHEN_NOT = (
     "than the shuffle needs (x {throttled sql, little} in SQL: "
     "[throttled](bench/results/throttled.txt)); RDDs with Java's serializer in the modes auto and "
     "merge; map-side combine, which keeps Spark's writer in the modes auto and merge; native "
-    "engines other than Comet 0.12 on Spark 3.5, the only one that tests run (Gluten and Auron: "
-    "[engines](docs/engines.md)) |"
+    "engines other than Comet 0.12 on Spark 3.5 and Comet 1.2 on Spark 4.1, the only ones that "
+    "tests run (Gluten and Auron: [engines](docs/engines.md)) |"
 )
 
 

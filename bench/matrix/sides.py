@@ -172,7 +172,7 @@ def settings(
     if side.is_before:
         conf |= of_before(conf, setting)
     if side.has_comet:
-        conf |= comet.configuration()
+        conf |= comet.configuration(setting.spark)
     return conf | side.conf
 
 

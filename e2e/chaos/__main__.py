@@ -52,12 +52,13 @@ def arguments():
         action="store_true",
         help="runs plain Spark under the same plan, which shows its effect on any Spark",
     )
+    releases = " or ".join(comet.RELEASES)
     parser.add_argument(
-        "--comet", action="store_true", help="Comet runs the queries; for Spark " + comet.SPARK
+        "--comet", action="store_true", help="Comet runs the queries; for Spark " + releases
     )
     given = parser.parse_args()
-    if given.comet and (given.spark != comet.SPARK or given.disks or given.plain):
-        parser.error(f"--comet is for --spark {comet.SPARK}, without --disks and --plain")
+    if given.comet and (given.spark not in comet.RELEASES or given.disks or given.plain):
+        parser.error(f"--comet is for --spark {releases}, without --disks and --plain")
     if os.geteuid() != 0:
         parser.error("this needs root: it mounts disks that become full or fail")
     return given
@@ -114,7 +115,7 @@ def one_round(seed: int, given, expected: Expected, sizes: dict) -> bool:
     # Plain Spark answers first: at this time nothing else uses the machine.
     right = expected(Job("many_shuffles", sizes, conf=plan.conf))["answers"]
     if given.comet:
-        plan.conf.update(comet.configuration())
+        plan.conf.update(comet.configuration(given.spark))
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="lodestone-chaos-") as folder:
         try:

@@ -25,12 +25,13 @@ CONF = {
 }
 
 
-def job_of(service: str, queries: list[str], mode="merge", damage=False, **conf) -> Job:
+def job_of(spark: str, service: str, queries: list[str], mode="merge", damage=False, **conf) -> Job:
+    """Returns queries on Comet with this release of Spark."""
     arguments = {"tables": str(tables.small(SCALE, PIECE)), "queries": list(queries)}
     if damage:
         arguments["damage"] = True
     ours = {"spark.lodestone.services": service, "spark.lodestone.mode": mode}
-    settings = CONF | comet.configuration() | ours | conf
+    settings = CONF | comet.configuration(spark) | ours | conf
     return Job("shipments", arguments, master=ONE_EXECUTOR, conf=settings)
 
 
@@ -40,13 +41,13 @@ def plain(job: Job) -> Job:
     return Job(job.name, arguments, conf=CONF)
 
 
-@pytest.mark.lines("3.5")
+@pytest.mark.lines(*comet.LINES)
 @pytest.mark.parametrize("mode", ["merge", "remote"])
 def test_comets_shuffles_have_plain_sparks_answers(
-    mode, request, start_daemon, start_job, plain_answer
+    mode, request, spark, start_daemon, start_job, plain_answer
 ):
     queries = query.NAMES if request.config.getoption("--all-lines") else QUERIES[mode]
-    job = job_of(start_daemon().host_port, queries, mode)
+    job = job_of(spark, start_daemon().host_port, queries, mode)
     outcome = start_job(job).wait()
     assert outcome.answer == plain_answer(plain(job))
     shuffles = comet.shuffles_of(outcome.report)
@@ -58,10 +59,31 @@ def test_comets_shuffles_have_plain_sparks_answers(
             assert one["mergedBlocksRead"] > 0, one
 
 
-@pytest.mark.lines("3.5")
-def test_a_daemon_that_dies_under_comet_costs_no_row(start_daemon, start_job, plain_answer):
+@pytest.mark.lines("4.1")
+def test_no_executor_writes_a_map_output_while_native_code_pushes(spark, start_daemon, start_job):
     daemon = start_daemon()
-    job = job_of(daemon.host_port, ["q03"])
+    running = start_job(job_of(spark, daemon.host_port, ["q09"], "remote"))
+    running.wait_until(lambda: daemon.status()["segments"] >= 500, "500 segments pushed")
+    assert not list(running.local_dirs.rglob("shuffle_*"))
+    shuffles = comet.shuffles_of(running.wait().report)
+    assert {one["state"] for one in shuffles} == {"remote"}
+
+
+@pytest.mark.lines(*comet.LINES)
+def test_outputs_of_comet_that_no_service_takes_stay_on_executors(spark, start_job, plain_answer):
+    job = job_of(spark, f"127.0.0.1:{free_port()}", ["q03"], "remote")
+    outcome = start_job(job).wait()
+    assert outcome.answer == plain_answer(plain(job))
+    shuffles = comet.shuffles_of(outcome.report)
+    assert shuffles
+    assert all(one["mergedBlocksRead"] == 0 for one in shuffles)
+    assert outcome.reasons()["NO_SERVICE"] > 0
+
+
+@pytest.mark.lines(*comet.LINES)
+def test_a_daemon_that_dies_under_comet_costs_no_row(spark, start_daemon, start_job, plain_answer):
+    daemon = start_daemon()
+    job = job_of(spark, daemon.host_port, ["q03"])
     running = start_job(job)
     running.wait_until(lambda: daemon.status()["segments"] >= 500, "500 segments merged")
     daemon.kill()
@@ -70,12 +92,12 @@ def test_a_daemon_that_dies_under_comet_costs_no_row(start_daemon, start_job, pl
     assert sum(one["originalsRead"] for one in comet.shuffles_of(outcome.report)) > 0
 
 
-@pytest.mark.lines("3.5")
+@pytest.mark.lines(*comet.LINES)
 def test_an_executor_that_is_killed_while_comet_pushes_costs_no_row(
-    start_daemon, start_job, plain_answer
+    spark, start_daemon, start_job, plain_answer
 ):
     daemon = start_daemon()
-    job = replace(job_of(daemon.host_port, ["q03"], "remote"), master=TWO_EXECUTORS)
+    job = replace(job_of(spark, daemon.host_port, ["q03"], "remote"), master=TWO_EXECUTORS)
     running = start_job(job)
     # The first of some thousands: map tasks push then.
     running.wait_until(lambda: daemon.status()["segments"] >= 100, "100 segments pushed")
@@ -88,18 +110,18 @@ def test_an_executor_that_is_killed_while_comet_pushes_costs_no_row(
     assert all(one["state"] == "remote" for one in shuffles)
 
 
-@pytest.mark.lines("3.5")
-def test_a_damaged_map_output_of_comet_is_written_again(start_job, plain_answer):
+@pytest.mark.lines(*comet.LINES)
+def test_a_damaged_map_output_of_comet_is_written_again(spark, start_job, plain_answer):
     nobody = f"127.0.0.1:{free_port()}"
-    job = job_of(nobody, queries=["q01"], damage=True)
+    job = job_of(spark, nobody, queries=["q01"], damage=True)
     outcome = start_job(job).wait()
     assert outcome.answer == plain_answer(plain(job))
     assert outcome.reasons()["ORIGINAL_MISMATCH"] > 0
 
 
-@pytest.mark.lines("3.5")
-def test_comet_plans_its_shuffles_in_every_session(start_job):
+@pytest.mark.lines(*comet.LINES)
+def test_comet_plans_its_shuffles_in_every_session(spark, start_job):
     arguments = {"tables": str(tables.small(SCALE, PIECE)), "name": "q01"}
-    conf = CONF | comet.configuration()
+    conf = CONF | comet.configuration(spark)
     outcome = start_job(Job("native_shuffles", arguments, conf=conf)).wait()
     assert outcome.answer == [True, True, True]

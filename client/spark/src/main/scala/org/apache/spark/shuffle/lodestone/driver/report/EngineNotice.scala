@@ -32,10 +32,14 @@ private[driver] object EngineNotice {
       Seq(
         "spark.plugins" -> "org.apache.spark.CometPlugin",
         "spark.sql.extensions" -> "org.apache.comet.CometSparkSessionExtensions"),
-      Seq("spark.comet.enabled", "spark.comet.exec.shuffle.enabled"),
+      Seq(
+        "spark.comet.enabled",
+        "spark.comet.exec.shuffle.enabled",
+        "spark.comet.shuffle.enabled"),
       "Comet 0.12 leaves all shuffles to Spark, and from 1.0 on it does not run at all",
-      s"For Comet 0.12 on Spark 3.5 set $Manager=org.apache.spark.shuffle.lodestone.comet." +
-        "LodestoneCometShuffleManager, which is in the jar lodestone-comet-0.12-spark-3.5_2.12."),
+      s"Set $Manager=org.apache.spark.shuffle.lodestone.comet.LodestoneCometShuffleManager, " +
+        "which is in the jar lodestone-comet-0.12-spark-3.5_2.12 for Comet 0.12 on Spark 3.5, " +
+        "and in lodestone-comet-1.2-spark-4.1_2.13 for Comet 1.2 on Spark 4.1."),
     Known(
       "Gluten",
       Seq("spark.plugins" -> "org.apache.gluten.GlutenPlugin"),

@@ -43,7 +43,8 @@ final class EngineNoticeSuite {
         Seq(ours),
         Seq(other, comet),
         Seq(ours, comet, "spark.comet.enabled" -> "false"),
-        Seq(ours, comet, "spark.comet.exec.shuffle.enabled" -> "false"))) {
+        Seq(ours, comet, "spark.comet.exec.shuffle.enabled" -> "false"),
+        Seq(ours, comet, "spark.comet.shuffle.enabled" -> "false"))) {
       assertEquals(Nil, said(settings: _*), settings.toString)
     }
   }

@@ -14,16 +14,12 @@ import org.apache.spark.shuffle.lodestone.executor.rows.frames.{
   FrameRecords
 }
 import org.apache.spark.shuffle.lodestone.plan.BlockFormat
-import org.apache.spark.sql.comet.execution.shuffle.{
-  CometShuffleDependency,
-  CometShuffleManager,
-  NativeBatchDecoderIterator
-}
+import org.apache.spark.sql.comet.execution.shuffle.{CometShuffleDependency, CometShuffleManager}
 import org.apache.spark.sql.vectorized.ColumnarBatch
 
-/** The frames of Comet 0.12: a head, and a stream of Arrow IPC with one batch, compressed. */
+/** The frames of Comet: a head, and a stream of Arrow IPC with one batch, compressed. */
 private[comet] object CometCodec extends FrameCodec {
-  private val Release = "0.12"
+  import CometRelease.Release
 
   override val format: BlockFormat.EngineFrames = BlockFormat.EngineFrames(s"comet-$Release")
 
@@ -73,12 +69,8 @@ private final class CometDecoder(dependency: CometShuffleDependency[_, _, _])
     length.toInt
   }
 
-  /**
-   * Without the task, Comet's decoder adds no listener to it: a task may read thousands of blocks,
-   * and all listeners stay until it ends.
-   */
   override def decode(frames: InputStream): FrameRecords =
-    new CometRecords(NativeBatchDecoderIterator(frames, null, dependency.decodeTime))
+    new CometRecords(new CometBatches(frames, dependency.decodeTime))
 
   private def fail(what: String): Nothing = throw new BrokenRowsException(s"Comet's frames: $what")
 }
@@ -95,7 +87,7 @@ private object CometDecoder {
 }
 
 /** Batches, with the key that Comet's own reader gives them. */
-private final class CometRecords(batches: NativeBatchDecoderIterator) extends FrameRecords {
+private final class CometRecords(batches: CometBatches) extends FrameRecords {
   override def hasNext: Boolean = batches.hasNext
 
   override def next(): (Any, Any) = (0, batches.next())

@@ -16,9 +16,15 @@ private[comet] object CometDefaults {
     if (LodestoneConf(conf).mode == Mode.Remote) {
       // Comet does not encrypt.
       if (conf.get(config.IO_ENCRYPTION_ENABLED)) {
-        conf.setIfMissing("spark.comet.exec.shuffle.enabled", "false")
+        setIfMissing(conf, "enabled", "false")
       }
-      conf.setIfMissing("spark.comet.exec.shuffle.mode", "native")
+      setIfMissing(conf, "mode", "native")
+    }
+
+  /** Comet 1.2 has shorter names for the same keys, and takes the older ones as well. */
+  private def setIfMissing(conf: SparkConf, name: String, value: String): Unit =
+    if (!conf.contains(s"spark.comet.shuffle.$name")) {
+      conf.setIfMissing(s"spark.comet.exec.shuffle.$name", value)
       ()
     }
 }

@@ -4,6 +4,7 @@ package org.apache.spark.shuffle.lodestone.comet
 import org.apache.spark.{SparkConf, TaskContext}
 import org.apache.spark.shuffle._
 import org.apache.spark.shuffle.lodestone.{Engine, LodestoneShuffles, ShuffleCore}
+import org.apache.spark.shuffle.lodestone.engine.FramePush
 import org.apache.spark.shuffle.lodestone.executor.fetch.ReadRange
 import org.apache.spark.sql.comet.execution.shuffle._
 
@@ -17,7 +18,7 @@ private[spark] final class LodestoneCometShuffleManager(conf: SparkConf, isDrive
     with LodestoneShuffles {
   CometCodec.checkRelease()
   if (isDriver) {
-    CometSessions.addTo(conf)
+    CometRelease.prepare(conf)
     CometDefaults(conf)
   }
 
@@ -29,13 +30,13 @@ private[spark] final class LodestoneCometShuffleManager(conf: SparkConf, isDrive
       range: ReadRange,
       context: TaskContext,
       metrics: ShuffleReadMetricsReporter): ShuffleReader[K, C] = {
-    val reader = super.read[K, C](handle, range, context, metrics)
-    (handle, reader) match {
-      case (_, comets: CometBlockStoreShuffleReader[K @unchecked, C @unchecked]) => comets
-      case (own: BaseShuffleHandle[K @unchecked, _, C @unchecked], _)
+    def records = super.read[K, C](handle, range, context, metrics)
+    handle match {
+      case own: BaseShuffleHandle[K @unchecked, _, C @unchecked]
           if own.dependency.isInstanceOf[CometShuffleDependency[_, _, _]] =>
-        new FrameReader(own, reader, context, metrics)
-      case _ => reader
+        def blocks = core.blocks(handle, range, context, metrics)
+        CometRelease.reader(own, records, blocks, context, metrics)
+      case _ => records
     }
   }
 }
@@ -50,14 +51,15 @@ private object Comet extends Engine {
     classOf[CometSerializedShuffleHandle[_, _]])
 
   override val codec: CometCodec.type = CometCodec
-}
 
-/** Comet casts each reader to this class of its own. The blocks come from `frames`. */
-private final class FrameReader[K, C](
-    handle: BaseShuffleHandle[K, _, C],
-    frames: ShuffleReader[K, C],
-    context: TaskContext,
-    metrics: ShuffleReadMetricsReporter)
-    extends CometBlockStoreShuffleReader[K, C](handle, Iterator.empty, context, metrics) {
-  override def read(): Iterator[Product2[K, C]] = frames.read()
+  override val pushed: Set[Class[_]] =
+    if (CometRelease.pushes) withFrames else Set.empty[Class[_]]
+
+  override def pushing[K, V](
+      handle: BaseShuffleHandle[K, V, _],
+      push: FramePush,
+      mapId: Long,
+      context: TaskContext,
+      metrics: ShuffleWriteMetricsReporter): ShuffleWriter[K, V] =
+    CometRelease.pushing(handle, push, mapId, context, metrics)
 }
