@@ -48,10 +48,7 @@ pub enum Denied {
     )]
     Missing,
     /// The client would go on without encryption.
-    #[error(
-        "this service takes encrypted connections only: set spark.network.crypto.enabled=true, or, \
-         if it has a certificate, spark.ssl.rpc.enabled=true"
-    )]
+    #[error("this service takes encrypted connections only: set spark.network.crypto.enabled=true")]
     Unencrypted,
     /// The client wants the encryption of SASL.
     #[error(

@@ -72,16 +72,7 @@ pub struct Config {
     #[arg(long, value_name = "PATH", value_parser = directory)]
     #[serde(deserialize_with = "path")]
     pub secrets: Option<PathBuf>,
-    /// File with the daemon's certificate and those that have signed it, in PEM: for clients that
-    /// begin with TLS (`spark.ssl.rpc.enabled`).
-    #[arg(long, value_name = "FILE", value_parser = directory)]
-    #[serde(deserialize_with = "path")]
-    pub tls_cert: Option<PathBuf>,
-    /// File with the key of the certificate, in PEM.
-    #[arg(long, value_name = "FILE", value_parser = directory)]
-    #[serde(deserialize_with = "path")]
-    pub tls_key: Option<PathBuf>,
-    /// Clients must encrypt: with TLS, or as they authenticate (`spark.network.crypto.enabled`).
+    /// With secrets: clients must also encrypt (`spark.network.crypto.enabled`).
     #[arg(long)]
     pub encrypted_only: bool,
     /// Lowest severity that is logged: error, warn, info, debug, trace.
@@ -138,13 +129,10 @@ pub enum ConfigError {
     NoDirectory,
     /// Encryption without secrets.
     #[error(
-        "`encrypted-only`: clients encrypt with TLS, or with keys upon which they agree by a secret: \
-         name a certificate (`--tls-cert`, `--tls-key`) or secrets (`--secrets`)"
+        "`encrypted-only`: clients agree upon keys by a secret: name a file or directory of these, \
+         as in `--secrets /etc/lodestone/secret`"
     )]
     NoSecrets,
-    /// A certificate without its key, or the other way round.
-    #[error("`tls-cert` and `tls-key` are given together or not at all")]
-    HalfOfTls,
     /// The command line, which was checked before, does not fit the keys.
     #[error("{0}")]
     Flags(String),
@@ -274,10 +262,7 @@ impl Config {
         if self.dirs.is_empty() {
             return Err(ConfigError::NoDirectory);
         }
-        if self.tls_cert.is_some() != self.tls_key.is_some() {
-            return Err(ConfigError::HalfOfTls);
-        }
-        if self.encrypted_only && self.secrets.is_none() && self.tls_cert.is_none() {
+        if self.encrypted_only && self.secrets.is_none() {
             return Err(ConfigError::NoSecrets);
         }
         Ok(self)

@@ -142,10 +142,6 @@ impl Socket for Ciphered {
         self.socket.poll_writable(context)
     }
 
-    fn is_encrypted(&self) -> bool {
-        true
-    }
-
     fn try_read(&self, into: &mut dyn BufMut) -> io::Result<usize> {
         let mut reading = self.reading.lock().unwrap_or_else(PoisonError::into_inner);
         let Reading::Known(stream) = &mut *reading else {
@@ -186,7 +182,7 @@ impl Socket for Ciphered {
 
 /// Copies from the beginning of pieces, and returns how many bytes. An error, or 0, if the first
 /// piece cannot be read.
-pub(super) fn gather(pieces: &[Part], buffer: &mut [u8]) -> io::Result<usize> {
+fn gather(pieces: &[Part], buffer: &mut [u8]) -> io::Result<usize> {
     let mut count = 0;
     for piece in pieces {
         let free = buffer.get_mut(count..).unwrap_or_default();

@@ -52,7 +52,7 @@ pub(super) async fn agree(
     socket: Arc<dyn Socket>,
     service: &Arc<Service>,
     number: u64,
-    entry: &Entry,
+    entry: &Arc<Entry>,
 ) -> Result<Agreed, CloseReason> {
     let Some(secrets) = &service.protection.secrets else {
         return Ok(Agreed {
@@ -61,13 +61,13 @@ pub(super) async fn agree(
         });
     };
     entry.is_proved.store(false, Relaxed);
-    let encrypted_only = service.protection.encrypted_only && !socket.is_encrypted();
     let mut asking = Asking {
         socket,
         call: Call::new(service, number),
         secrets: Arc::clone(secrets),
+        entry: Arc::clone(entry),
         buffer: BytesMut::new(),
-        handshake: Handshake::new(encrypted_only),
+        handshake: Handshake::new(service.protection.encrypted_only),
     };
     let agreed = timeout(LONGEST, asking.session()).await;
     let agreed = agreed.unwrap_or(Err(CloseReason::NoHandshake));
@@ -84,6 +84,7 @@ struct Asking {
     socket: Arc<dyn Socket>,
     call: Call,
     secrets: Arc<Secrets>,
+    entry: Arc<Entry>,
     buffer: BytesMut,
     handshake: Handshake,
 }
@@ -127,8 +128,12 @@ impl Asking {
 
     fn agreed(&self, Session { app, keys }: Session) -> Agreed {
         let socket = match keys {
+            // Anyone may have sent a message again that was recorded: the first frame is the proof.
             Some(keys) => Arc::new(Ciphered::new(Arc::clone(&self.socket), keys)),
-            None => Arc::clone(&self.socket),
+            None => {
+                self.entry.is_proved.store(true, Relaxed);
+                Arc::clone(&self.socket)
+            }
         };
         Agreed {
             socket,

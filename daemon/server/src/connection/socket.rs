@@ -31,16 +31,6 @@ pub trait Socket: Debug + Send + Sync + 'static {
     /// Writes as much of these slices as there is room for.
     fn try_write(&self, slices: &[IoSlice<'_>]) -> io::Result<usize>;
 
-    /// Writes what was taken and is not written yet. Only sockets that encrypt have such bytes.
-    fn try_flush(&self) -> io::Result<()> {
-        Ok(())
-    }
-
-    /// Returns true if nobody between the two ends can read the bytes.
-    fn is_encrypted(&self) -> bool {
-        false
-    }
-
     /// Sends from the beginning of pieces, none of which is empty, as many bytes as there is room
     /// for. May wait for the disk of a piece.
     fn try_send(&self, pieces: &[Part]) -> io::Result<usize>;

@@ -81,10 +81,6 @@ impl Socket for Watched {
             .inspect(|count| self.entry.sent(*count))
     }
 
-    fn try_flush(&self) -> io::Result<()> {
-        self.socket.try_flush()
-    }
-
     fn try_write(&self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
         self.noted_sent(self.socket.try_write(slices))
     }

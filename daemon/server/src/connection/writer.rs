@@ -134,20 +134,7 @@ impl Writer {
         if !planted::is(Bug::AnswersHeld) {
             self.holds.clear();
         }
-        self.flush_socket().await
-    }
-
-    async fn flush_socket(&mut self) -> Result<(), CloseReason> {
-        loop {
-            match self.socket.try_flush() {
-                Ok(()) => return Ok(()),
-                Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                    self.answer_wait.writable(&self.socket).await?;
-                }
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) => return Err(CloseReason::Socket(error)),
-            }
-        }
+        Ok(())
     }
 
     fn advance(&mut self, mut written: usize) {

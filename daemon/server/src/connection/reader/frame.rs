@@ -42,8 +42,6 @@ impl Reader {
                 None => {}
             }
             if let Some(frame) = self.decoder.next(&mut self.buffer)? {
-                // Its bytes were encrypted with the right keys.
-                self.place.entry.is_proved.store(true, Relaxed);
                 if self.frame.is_some() {
                     // What comes behind a large frame must not keep its memory.
                     self.buffer = BytesMut::from(&*self.buffer);
@@ -163,6 +161,8 @@ impl Reader {
     }
 
     pub(super) fn came(&mut self, bytes: usize) {
+        // If they are encrypted, then with the right keys: their beginning was that of a frame.
+        self.place.entry.is_proved.store(true, Relaxed);
         if let Some(pace) = &mut self.pace {
             pace.came(bytes);
         }

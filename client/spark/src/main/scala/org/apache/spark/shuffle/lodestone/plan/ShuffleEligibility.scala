@@ -75,7 +75,7 @@ private[lodestone] object ShuffleEligibility {
       Reason.CipherUnknown -> (() => hasUnknownCipher(conf)),
       Reason.SecretNotShared -> (() => hasSecretOfItsOwn(conf)),
       // Since Spark 4. Lodestone does not send in the clear what Spark would encrypt.
-      Reason.RpcEncryption -> (() => lacksCertificate(conf)),
+      Reason.RpcEncryption -> (() => conf.getBoolean("spark.ssl.rpc.enabled", false)),
       Reason.SparkPush -> (() => conf.getBoolean("spark.shuffle.push.enabled", false)),
       Reason.CustomShuffleIo -> (() => !hasLocalDiskIo(conf)),
       // Then the map id is the map index. Readers compare map ids, so a map attempt that Spark has
@@ -105,10 +105,6 @@ private[lodestone] object ShuffleEligibility {
         case master if master.startsWith("k8s") => !SecretFiles.exists(conf.contains(_))
         case master => master.startsWith("local") && !master.startsWith("local-cluster")
       })
-
-  /** Daemons of executors' hosts read no key store of Java. */
-  private def lacksCertificate(conf: SparkConf): Boolean =
-    PemCertificate.isTlsOn(conf) && isEmbedded(conf) && PemCertificate.of(conf).isEmpty
 
   private def isEmbedded(conf: SparkConf): Boolean =
     conf.get(LodestoneConf.Services) == ServiceSource.Embedded

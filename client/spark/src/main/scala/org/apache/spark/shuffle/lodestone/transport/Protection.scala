@@ -12,10 +12,10 @@ import org.apache.spark.network.util.TransportConf
 /**
  * How a connection to a service proves that it is of this application, and is encrypted: as Spark's
  * own connections to its shuffle service, with the user's settings for these
- * (`SparkEnv.securityManager`, `AuthClientBootstrap`, and TLS of Spark 4).
+ * (`SparkEnv.securityManager`, `AuthClientBootstrap`).
  *
  * @param settings
- *   Spark's settings for the handshake, the cipher and TLS
+ *   Spark's settings for the handshake and the cipher
  */
 private[spark] final class Protection private (
     isOn: Boolean,
@@ -45,8 +45,6 @@ private[spark] object Protection {
    */
   private val NoFallback = Map("spark.network.crypto.saslFallback" -> "false")
 
-  private val TlsKey = "spark.ssl.rpc.enabled"
-
   /** Connections are as they come: for services without secrets. */
   val none: Protection = new Protection(false, "", Map.empty, () => null)
 
@@ -55,21 +53,8 @@ private[spark] object Protection {
       secrets: () => SecretKeyHolder = () => SparkEnv.get.securityManager): Protection =
     if (conf.getBoolean("spark.authenticate", false)) {
       val settings = conf.getAll.toMap.filter { case (key, _) => Prefixes.exists(key.startsWith) }
-      new Protection(true, conf.getAppId, settings ++ NoFallback ++ tls(conf), secrets)
+      new Protection(true, conf.getAppId, settings ++ NoFallback, secrets)
     } else {
-      new Protection(false, "", tls(conf), secrets)
-    }
-
-  /**
-   * The settings of TLS, which Spark 4 reads. Those of the namespace `spark.ssl` count where those
-   * of `spark.ssl.rpc` are missing (`SecurityManager.getSSLOptions`), but not whether it is on.
-   */
-  private def tls(conf: SparkConf): Map[String, String] =
-    if (conf.getBoolean(TlsKey, false)) {
-      val inherited = conf.getAllWithPrefix("spark.ssl.").filterNot(_._1.contains('.'))
-      val own = conf.getAllWithPrefix("spark.ssl.rpc.")
-      (inherited ++ own).map { case (name, value) => s"spark.ssl.rpc.$name" -> value }.toMap
-    } else {
-      Map.empty
+      none
     }
 }

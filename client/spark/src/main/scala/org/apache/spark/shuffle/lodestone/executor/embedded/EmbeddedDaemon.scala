@@ -10,7 +10,6 @@ import java.util.concurrent.{CompletableFuture, ExecutionException, TimeoutExcep
 import scala.annotation.tailrec
 
 import org.apache.spark.shuffle.lodestone.config.{DaemonThreads, HostPort}
-import org.apache.spark.shuffle.lodestone.plan.PemCertificate
 
 private[spark] final case class DaemonCommand(
     binary: Path,
@@ -20,8 +19,7 @@ private[spark] final case class DaemonCommand(
     idleExitMs: Long,
     announce: Path,
     log: Path,
-    secrets: Option[Path] = None,
-    certificate: Option[PemCertificate] = None) {
+    secrets: Option[Path] = None) {
 
   def arguments: Seq[String] = Seq(
     binary.toString,
@@ -36,8 +34,7 @@ private[spark] final case class DaemonCommand(
     s"${TimeUnit.MILLISECONDS.toSeconds(idleExitMs)}s",
     "--announce",
     announce.toString) ++
-    secrets.toSeq.flatMap(path => Seq("--secrets", path.toString)) ++
-    certificate.toSeq.flatMap(it => Seq("--tls-cert", it.cert, "--tls-key", it.key))
+    secrets.toSeq.flatMap(path => Seq("--secrets", path.toString))
 }
 
 /**

@@ -7,7 +7,6 @@ import java.nio.file.{Files, Path, Paths}
 
 import org.apache.commons.codec.digest.DigestUtils
 import org.apache.spark.shuffle.lodestone.config.{HostPort, LodestoneConf, Logged}
-import org.apache.spark.shuffle.lodestone.plan.PemCertificate
 
 /**
  * Finds or starts the one daemon of this host, user, program and set of directories. If several
@@ -19,8 +18,6 @@ import org.apache.spark.shuffle.lodestone.plan.PemCertificate
  *   asks the service at an address for its incarnation, or returns the error
  * @param secret
  *   what clients of the daemon must know. Applications without one have another daemon.
- * @param certificate
- *   of the daemon, for applications with TLS. Those without it have another daemon.
  */
 private[spark] final class HostDaemon(
     conf: LodestoneConf,
@@ -28,8 +25,7 @@ private[spark] final class HostDaemon(
     user: String,
     host: String,
     incarnationAt: HostPort => Either[String, Long],
-    secret: Option[AppSecret] = None,
-    certificate: Option[PemCertificate] = None) extends Logged {
+    secret: Option[AppSecret] = None) extends Logged {
   import HostDaemon._
 
   def findOrStart(): HostPort = {
@@ -38,8 +34,7 @@ private[spark] final class HostDaemon(
       case Some(path) => Program.of(executable(Paths.get(path)))
       case None => BundledBinary.extract(homes.head, () => BundledBinary.open())
     }
-    val name = s"${program.digest.take(KeyChars)}-${key(homes)}" +
-      secret.fold("")(_ => "-auth") + certificate.fold("")(_ => "-tls")
+    val name = s"${program.digest.take(KeyChars)}-${key(homes)}" + secret.fold("")(_ => "-auth")
     val secrets = secret.map(one => (SecretFiles.in(homes.head, s"$name.secrets"), one))
     val command = DaemonCommand(
       binary = executable(program.file),
@@ -49,8 +44,7 @@ private[spark] final class HostDaemon(
       idleExitMs = conf.embeddedIdleTimeoutMs,
       announce = homes.head.resolve(s"$name.announce"),
       log = homes.head.resolve(s"$name.log"),
-      secrets = secrets.map { case (files, _) => files.directory },
-      certificate = certificate)
+      secrets = secrets.map { case (files, _) => files.directory })
     // Before the daemon is asked: it asks for the secret.
     secrets.foreach { case (files, one) => files.write(one) }
     running(command.announce).getOrElse {

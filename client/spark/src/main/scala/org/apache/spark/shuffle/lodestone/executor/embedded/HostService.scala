@@ -92,9 +92,7 @@ private[spark] final class HostService(
   private def findOrStart(client: ServiceClient): HostPort = {
     val user = HostDaemon.safe(System.getProperty("user.name"))
     val roots = LocalRoots(conf, sys.env)
-    val certificate = PemCertificate.of(conf)
-    new HostDaemon(settings, roots, user, host, incarnationAt(client), secret, certificate)
-      .findOrStart()
+    new HostDaemon(settings, roots, user, host, incarnationAt(client), secret).findOrStart()
   }
 }
 
