@@ -5,7 +5,6 @@ import org.junit.jupiter.api.{AfterEach, BeforeEach}
 import org.junit.jupiter.api.Assertions.assertEquals
 
 import org.apache.spark.{MapOutputTrackerMaster, SparkEnv}
-import org.apache.spark.rpc.{RpcEndpoint, RpcEnv}
 import org.apache.spark.scheduler.MapStatus
 import org.apache.spark.shuffle.lodestone.driver.ScriptedService._
 import org.apache.spark.shuffle.lodestone.plan.BlockFormat.SparkStream
@@ -15,7 +14,6 @@ import org.apache.spark.shuffle.lodestone.plan.RemotePart
 import org.apache.spark.shuffle.lodestone.plan.{ServiceLocation, ShufflePlan, UnreadChunk}
 import org.apache.spark.shuffle.lodestone.wire.{BlockSequence, LaidRun, LaidSegment}
 import org.apache.spark.shuffle.lodestone.wire.{PartitionLayout, SegmentLayoutReply, Status}
-import org.apache.spark.storage.BlockManagerId
 
 /** A remote shuffle that reduce tasks report as unreadable. */
 private[driver] abstract class ClaimHarness extends DriverHarness {
@@ -25,26 +23,13 @@ private[driver] abstract class ClaimHarness extends DriverHarness {
   protected val NoTask = -1L
   protected def tracker: MapOutputTrackerMaster =
     SparkEnv.get.mapOutputTracker.asInstanceOf[MapOutputTrackerMaster]
-  private var executors = 0
-
-  /** The block managers of executors, and the driver's own. */
-  protected def haveExecutors(count: Int): Unit = (1 to count).foreach { i =>
-    executors += 1
-    val env = SparkEnv.get.rpcEnv
-    val endpoint = env.setupEndpoint(
-      s"block-manager-$executors-${System.nanoTime()}",
-      new RpcEndpoint { override val rpcEnv: RpcEnv = env })
-    val id = BlockManagerId(s"reader-$i", "127.0.0.1", 1000 + i)
-    SparkEnv.get.blockManager.master
-      .registerBlockManager(id, Array.empty, 1L, 1L, endpoint, isReRegister = false)
-  }
+  protected def haveExecutors(count: Int): Unit = haveExecutorsOn(Seq.fill(count)("127.0.0.1"): _*)
 
   @BeforeEach def registerShuffle(): Unit = tracker.registerShuffle(shuffleId, 2, 100)
 
   @AfterEach def forgetAll(): Unit = {
     tracker.unregisterShuffle(shuffleId)
-    (1 to executors).foreach(i => SparkEnv.get.blockManager.master.removeExecutor(s"reader-$i"))
-    executors = 0
+    forgetExecutors()
   }
 
   /** Two maps, each with all partitions at all services. */

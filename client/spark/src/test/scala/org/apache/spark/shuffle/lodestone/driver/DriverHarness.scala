@@ -12,11 +12,13 @@ import org.junit.jupiter.api.{AfterAll, AfterEach, BeforeAll, TestInstance}
 import org.junit.jupiter.api.TestInstance.Lifecycle
 
 import org.apache.spark.{SparkConf, SparkContext, SparkEnv}
+import org.apache.spark.rpc.{RpcEndpoint, RpcEnv}
 import org.apache.spark.scheduler.LiveListenerBus
 import org.apache.spark.shuffle.lodestone.LodestoneReport
 import org.apache.spark.shuffle.lodestone.plan.{DriverMessage, GetReadPlan, GetPlan, MapPushed}
 import org.apache.spark.shuffle.lodestone.plan.{MapSample, NoPlan, PlanAnswer, PushCounts, Reason}
 import org.apache.spark.shuffle.lodestone.plan.{ShuffleGeneration, ShufflePlan}
+import org.apache.spark.storage.BlockManagerId
 import org.apache.spark.util.RpcUtils
 
 /**
@@ -28,6 +30,7 @@ private[driver] abstract class DriverHarness {
   private var context: SparkContext = _
   private var services = List.empty[ScriptedService]
   private var coordinators = List.empty[DriverCoordinator]
+  private var executors = 0
 
   /** The lead of the drivers' clock. */
   @volatile private var aheadNs = 0L
@@ -53,6 +56,24 @@ private[driver] abstract class DriverHarness {
     services.foreach(_.close())
     coordinators = Nil
     services = Nil
+    forgetExecutors()
+  }
+
+  protected def forgetExecutors(): Unit = {
+    (1 to executors).foreach(i => SparkEnv.get.blockManager.master.removeExecutor(s"reader-$i"))
+    executors = 0
+  }
+
+  /** Adds the block managers of executors to the driver's own. */
+  def haveExecutorsOn(hosts: String*): Unit = hosts.foreach { host =>
+    executors += 1
+    val env = SparkEnv.get.rpcEnv
+    val endpoint = env.setupEndpoint(
+      s"block-manager-$executors-${System.nanoTime()}",
+      new RpcEndpoint { override val rpcEnv: RpcEnv = env })
+    val id = BlockManagerId(s"reader-$executors", host, 1000 + executors)
+    SparkEnv.get.blockManager.master
+      .registerBlockManager(id, Array.empty, 1L, 1L, endpoint, isReRegister = false)
   }
 
   def scripted(incarnation: Long)(script: ScriptedService.Script): ScriptedService = {
@@ -70,6 +91,12 @@ private[driver] abstract class DriverHarness {
   }
 
   def service(incarnation: Long): ScriptedService = scripted(incarnation)(PartialFunction.empty)
+
+  def serviceOn(host: String): ScriptedService = {
+    val started = new ScriptedService(incarnation = 1, host = host)
+    services ::= started
+    started
+  }
 
   /** Merges every shuffle, unless the test needs the choice. */
   def settings(extra: (String, String)*): SparkConf =

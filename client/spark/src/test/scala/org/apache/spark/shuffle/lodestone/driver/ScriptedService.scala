@@ -24,7 +24,10 @@ import org.apache.spark.shuffle.lodestone.wire.Status
  * A service on a real socket that fails as a test demands, which a daemon cannot do. It answers all
  * other requests like a healthy daemon.
  */
-private[lodestone] final class ScriptedService(val incarnation: Long, port: Int = 0) {
+private[lodestone] final class ScriptedService(
+    val incarnation: Long,
+    port: Int = 0,
+    host: String = "127.0.0.1") {
   import ScriptedService._
 
   private val script = new AtomicReference[Script](PartialFunction.empty)
@@ -34,9 +37,9 @@ private[lodestone] final class ScriptedService(val incarnation: Long, port: Int 
   private val context =
     new TransportContext(new TransportConf("test", MapConfigProvider.EMPTY), new Handler)
   private val streams = new OneForOneStreamManager()
-  private val server = context.createServer("127.0.0.1", port, new java.util.ArrayList())
+  private val server = context.createServer(host, port, new java.util.ArrayList())
 
-  val address: HostPort = HostPort("127.0.0.1", server.getPort)
+  val address: HostPort = HostPort(host, server.getPort)
 
   def answering(newScript: Script): ScriptedService = {
     script.set(newScript)
