@@ -77,6 +77,7 @@ conformance: tools daemon $(JARS) ## Spark's own test suites, whose tests must c
 	$(SAY) "conformance: Spark's own suites, on plain Spark and on Lodestone"
 	@PYTHONPATH=e2e python3 -m conformance $(ARGS)
 	$(if $(ARGS),,$(MVN) -f client/pom.xml -pl spark-3.5 -am test -Dexcluded.tests= -Dgroups=seldom)
+	$(if $(ARGS),,$(MVN) -f client/pom.xml -pl spark-4 -am test -Dexcluded.tests= -Dgroups=seldom-4)
 	$(if $(ARGS),,@$(MAKE) --no-print-directory test-e2e E2E_ARGS=--all-lines)
 
 lint: tools .venv-test/.ready ## formatters, linters and the house law, warnings are errors

@@ -2,12 +2,13 @@
 package org.apache.spark.shuffle.lodestone
 
 import org.junit.jupiter.api.Assertions.{assertEquals, assertTrue}
-import org.junit.jupiter.api.Test
+import org.junit.jupiter.api.{Tag, Test}
 
 import org.apache.spark.sql.Row
 import org.apache.spark.sql.functions.col
 
 /** Queries in mode remote. */
+@Tag("seldom")
 final class EncodedJobsSuite extends EncodedJobs {
   private def remote: Seq[(String, String)] = inMode("remote")
 

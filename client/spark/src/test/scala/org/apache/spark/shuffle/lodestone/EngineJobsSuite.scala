@@ -4,7 +4,7 @@ package org.apache.spark.shuffle.lodestone
 import java.util.concurrent.TimeUnit
 
 import org.junit.jupiter.api.Assertions.{assertEquals, assertTrue}
-import org.junit.jupiter.api.Test
+import org.junit.jupiter.api.{Tag, Test}
 
 import org.apache.spark.{SparkContext, SparkEnv}
 import org.apache.spark.rdd.RDD
@@ -15,6 +15,7 @@ import org.apache.spark.shuffle.lodestone.executor.rows.frames.{
 import org.apache.spark.shuffle.lodestone.plan.Reason
 
 /** Whole jobs of an engine that writes local files by itself. */
+@Tag("seldom-4")
 final class EngineJobsSuite extends EngineJobs(classOf[FrameEngineShuffleManager]) {
 
   @Test def `frames are merged and read in place of originals`(): Unit = {

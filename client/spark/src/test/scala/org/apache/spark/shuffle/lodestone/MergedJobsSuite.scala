@@ -7,7 +7,7 @@ import java.util.concurrent.ConcurrentLinkedQueue
 import java.util.concurrent.atomic.LongAdder
 
 import com.fasterxml.jackson.databind.ObjectMapper
-import org.junit.jupiter.api.{AfterEach, BeforeEach, Test}
+import org.junit.jupiter.api.{AfterEach, BeforeEach, Tag, Test}
 import org.junit.jupiter.api.Assertions.{assertEquals, assertFalse, assertThrows, assertTrue}
 import org.junit.jupiter.api.io.TempDir
 
@@ -29,6 +29,7 @@ import org.apache.spark.shuffle.lodestone.plan.counts.{CountLimits, PackedLongs}
 import org.apache.spark.util.RpcUtils
 
 /** Whole jobs in local mode, where one JVM is driver and executor, with a real daemon. */
+@Tag("seldom-4")
 final class MergedJobsSuite {
   @TempDir var directory: Path = _
 

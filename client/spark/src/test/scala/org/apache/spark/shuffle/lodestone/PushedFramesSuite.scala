@@ -4,7 +4,7 @@ package org.apache.spark.shuffle.lodestone
 import java.util.SplittableRandom
 
 import org.junit.jupiter.api.Assertions.{assertEquals, assertTrue}
-import org.junit.jupiter.api.Test
+import org.junit.jupiter.api.{Tag, Test}
 
 import org.apache.spark.SparkEnv
 import org.apache.spark.shuffle.lodestone.executor.rows.frames.{
@@ -18,6 +18,7 @@ import org.apache.spark.shuffle.lodestone.plan.Reason
  * The contract of an engine that pushes: whole jobs whose frames come from threads of native code,
  * which writes over its memory as soon as a call returns. All rows come out once.
  */
+@Tag("seldom-4")
 final class PushedFramesSuite extends PushJobs(classOf[PushingEngineShuffleManager], "pushed-1") {
   @Test def `frames of native threads come out once each and leave no file`(): Unit = {
     withSpark("remote", start(2)) { spark =>

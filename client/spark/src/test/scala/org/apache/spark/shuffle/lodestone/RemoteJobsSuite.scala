@@ -14,7 +14,7 @@ import scala.concurrent.Await
 import scala.concurrent.duration.DurationInt
 
 import com.fasterxml.jackson.databind.ObjectMapper
-import org.junit.jupiter.api.{AfterEach, Test}
+import org.junit.jupiter.api.{AfterEach, Tag, Test}
 import org.junit.jupiter.api.Assertions.{assertEquals, assertFalse, assertTrue}
 import org.junit.jupiter.api.io.TempDir
 
@@ -33,6 +33,7 @@ import org.apache.spark.shuffle.lodestone.wire.{Application, Crc32c, Segment, St
 import org.apache.spark.util.{RpcUtils, Utils}
 
 /** Whole jobs whose shuffles are only at real daemons. */
+@Tag("seldom")
 final class RemoteJobsSuite {
   @TempDir var directory: Path = _
 

@@ -4,7 +4,7 @@ package org.apache.spark.shuffle.lodestone.driver
 import com.fasterxml.jackson.databind.{JsonNode, ObjectMapper}
 import org.apache.logging.log4j.Level
 import org.junit.jupiter.api.Assertions.{assertEquals, assertFalse, assertTrue}
-import org.junit.jupiter.api.Test
+import org.junit.jupiter.api.{Tag, Test}
 
 import org.apache.spark.SparkEnv
 import org.apache.spark.shuffle.lodestone.{LodestoneReport, LogCapture}
@@ -15,6 +15,7 @@ import org.apache.spark.shuffle.lodestone.plan.{Reason, ServiceLocation, Shuffle
 import org.apache.spark.shuffle.lodestone.plan.{ShufflePlan, TaskRead}
 import org.apache.spark.shuffle.lodestone.transport.ServiceClient
 
+@Tag("seldom")
 class DriverReportSuite extends DriverHarness {
   private val id = ShuffleGeneration(8, 0)
 

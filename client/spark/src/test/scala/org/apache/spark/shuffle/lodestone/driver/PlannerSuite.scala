@@ -4,7 +4,7 @@ package org.apache.spark.shuffle.lodestone.driver
 import java.util.concurrent.CountDownLatch
 
 import org.junit.jupiter.api.Assertions.{assertEquals, assertFalse, assertTrue}
-import org.junit.jupiter.api.Test
+import org.junit.jupiter.api.{Tag, Test}
 
 import org.apache.spark.network.shuffle.protocol.RemoveShuffleMerge
 import org.apache.spark.shuffle.lodestone.driver.ScriptedService._
@@ -12,6 +12,7 @@ import org.apache.spark.shuffle.lodestone.plan.{Reason, ShuffleGeneration, Shuff
 import org.apache.spark.shuffle.lodestone.wire.{Done, Hello, HelloReply, Refused, RegisterShuffle}
 import org.apache.spark.shuffle.lodestone.wire.Status
 
+@Tag("seldom")
 class PlannerSuite extends DriverHarness {
   private val id = ShuffleGeneration(3, 0)
 

@@ -8,13 +8,14 @@ import java.util.concurrent.atomic.AtomicInteger
 import scala.concurrent.{Await, Future, Promise}
 import scala.concurrent.duration.DurationInt
 
-import org.junit.jupiter.api.{AfterEach, Test}
+import org.junit.jupiter.api.{AfterEach, Tag, Test}
 import org.junit.jupiter.api.Assertions.{assertEquals, assertTrue}
 
 import org.apache.spark.shuffle.lodestone.config.HostPort
 import org.apache.spark.shuffle.lodestone.driver.events.EventLoop
 
 /** The driver makes plans while a name service, or Spark's own list of executors, is silent. */
+@Tag("seldom")
 final class LookupsSuite {
   private val loop = new EventLoop
   private val lookups = new Lookups(loop)

@@ -6,7 +6,7 @@ import java.nio.charset.StandardCharsets.UTF_8
 import java.nio.file.{Files, Path, Paths}
 import java.util.concurrent.{Callable, CyclicBarrier, Executors, TimeUnit}
 
-import org.junit.jupiter.api.{AfterEach, Test}
+import org.junit.jupiter.api.{AfterEach, Tag, Test}
 import org.junit.jupiter.api.Assertions._
 import org.junit.jupiter.api.io.TempDir
 
@@ -16,6 +16,7 @@ import org.apache.spark.shuffle.lodestone.transport.ServiceClient
 import org.apache.spark.shuffle.lodestone.wire.Application
 
 /** The real daemon (system property `lodestone.binary`), found and started as executors do. */
+@Tag("seldom")
 class HostDaemonSuite {
   import HostDaemonSuite._
 

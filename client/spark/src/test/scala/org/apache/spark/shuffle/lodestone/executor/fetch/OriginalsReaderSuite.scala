@@ -4,7 +4,7 @@ package org.apache.spark.shuffle.lodestone.executor.fetch
 import java.util.concurrent.ConcurrentLinkedQueue
 
 import org.junit.jupiter.api.Assertions._
-import org.junit.jupiter.api.Test
+import org.junit.jupiter.api.{Tag, Test}
 
 import org.apache.spark.executor.ShuffleReadMetrics
 import org.apache.spark.scheduler.{SparkListener, SparkListenerTaskEnd}
@@ -13,6 +13,7 @@ import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.functions.expr
 
 /** SQL shuffles without merged blocks give plain Spark's rows, and are fetched as there. */
+@Tag("seldom")
 final class OriginalsReaderSuite {
 
   /** The answer, the blocks that were fetched for it, and the rows that came out of them. */

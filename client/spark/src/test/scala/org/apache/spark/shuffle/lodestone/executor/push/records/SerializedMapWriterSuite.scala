@@ -8,7 +8,7 @@ import java.util.zip.Adler32
 
 import scala.collection.mutable
 
-import org.junit.jupiter.api.{AfterEach, BeforeEach, Test}
+import org.junit.jupiter.api.{AfterEach, BeforeEach, Tag, Test}
 import org.junit.jupiter.api.Assertions._
 import org.junit.jupiter.api.io.TempDir
 
@@ -22,6 +22,7 @@ import org.apache.spark.shuffle.lodestone.{DaemonProcess, LocalSpark, LodestoneS
 import org.apache.spark.shuffle.lodestone.plan.LocalHandle
 
 /** Spark reads Lodestone's map outputs, and no other file remains. */
+@Tag("seldom")
 final class SerializedMapWriterSuite {
   @TempDir var directory: Path = _
 
