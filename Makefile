@@ -137,7 +137,7 @@ fuzz-decode fuzz-connection: fuzz-%:
 	  $(FUZZ_ARGS) .cache/fuzz/$* daemon/fuzz/corpus/$*
 
 test-fuzz: fuzz-build
-	@$(MAKE) --no-print-directory fuzz-decode fuzz-connection FUZZ_ARGS="-max_total_time=30 -verbosity=0 -print_final_stats=1"
+	@$(MAKE) --no-print-directory fuzz-decode fuzz-connection FUZZ_ARGS="-max_total_time=15 -verbosity=0 -print_final_stats=1"
 
 soak-daemon: tools
 	$(SAY) "simulating: store and handlers, on a fake disk, clock and network"

@@ -40,6 +40,6 @@ SUITES = [
     Suite("org.apache.spark.rdd.PairRDDFunctionsSuite", quick=("remote",)),
     Suite("org.apache.spark.CheckpointSuite"),
     Suite("org.apache.spark.sql.execution.CoalesceShufflePartitionsSuite"),
-    Suite("org.apache.spark.sql.execution.ExchangeSuite", quick=MODES),
-    Suite("org.apache.spark.rdd.SortingSuite", quick=MODES),
+    Suite("org.apache.spark.sql.execution.ExchangeSuite", quick=("remote",)),
+    Suite("org.apache.spark.rdd.SortingSuite", quick=("merge",)),
 ]
