@@ -9,11 +9,15 @@ import java.util.concurrent.atomic.AtomicInteger
 /**
  * A proxy before a daemon. After so many bytes of the daemon's answers it cuts a connection, or
  * stops it.
+ *
+ * @param damage
+ *   for each connection, what changes bytes of the answers, of which an array has so many
  */
 private[lodestone] final class FlakyProxy(
     daemonPort: Int,
     limitOf: Int => Long,
-    standsStill: Boolean) {
+    standsStill: Boolean,
+    damage: () => (Array[Byte], Int) => Unit = () => (_, _) => ()) {
   private val loopback = InetAddress.getByName("127.0.0.1")
   private val listener = new ServerSocket(0, 50, loopback)
   private val accepted = new AtomicInteger
@@ -39,14 +43,20 @@ private[lodestone] final class FlakyProxy(
           client.close()
           daemon.close()
         }
-        thread(copy(client.getInputStream, daemon.getOutputStream, Long.MaxValue, () => cut()))
-        thread(copy(daemon.getInputStream, client.getOutputStream, limit, () => cut()))
+        val (requests, answers) = (client.getInputStream, daemon.getInputStream)
+        thread(copy(requests, daemon.getOutputStream, Long.MaxValue, (_, _) => (), () => cut()))
+        thread(copy(answers, client.getOutputStream, limit, damage(), () => cut()))
       }
     } catch {
       case _: IOException => // closed
     }
 
-  private def copy(in: InputStream, out: OutputStream, limit: Long, atEnd: () => Unit): Unit = {
+  private def copy(
+      in: InputStream,
+      out: OutputStream,
+      limit: Long,
+      change: (Array[Byte], Int) => Unit,
+      atEnd: () => Unit): Unit = {
     val buffer = new Array[Byte](1 << 16)
     var left = limit
     try {
@@ -54,6 +64,7 @@ private[lodestone] final class FlakyProxy(
         val length = in.read(buffer, 0, math.min(left, buffer.length.toLong).toInt)
         if (length < 0) left = 0
         else {
+          change(buffer, length)
           out.write(buffer, 0, length)
           left -= length
           if (left == 0 && standsStill) over.await()
