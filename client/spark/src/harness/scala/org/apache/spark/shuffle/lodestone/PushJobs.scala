@@ -5,7 +5,8 @@ import java.util.concurrent.atomic.LongAdder
 
 import org.junit.jupiter.api.Assertions.{assertEquals, assertTrue}
 
-import org.apache.spark.{FetchFailed, SparkContext, Success, TaskKilled}
+import org.apache.spark.{FetchFailed, ShuffleDependency, SparkContext, Success, TaskKilled}
+import org.apache.spark.rdd.RDD
 import org.apache.spark.scheduler.{SparkListener, SparkListenerTaskEnd}
 import org.apache.spark.shuffle.ShuffleManager
 import org.apache.spark.shuffle.lodestone.plan.Reason
@@ -74,6 +75,29 @@ private[lodestone] abstract class PushJobs(manager: Class[_ <: ShuffleManager], 
       daemons.head.thaw()
       assertAnswers(spark)
     }
+  }
+
+  /** What a map task of the engine does. */
+  protected def write: TwoAttempts.Write = TwoAttempts.byWriter
+
+  /** Two attempts of each map push at the same time, and one of them is read. */
+  protected def assertOneAttemptIsRead(): Unit = {
+    withSpark("remote", start(2)) { spark =>
+      val read = shuffled(TwoAttempts.meeting(texts(spark)))
+      TwoAttempts.writeAll(spark, shuffleOf(read))(write)
+      spark.listenerBus.waitUntilEmpty()
+      follow(spark)
+      assertEquals(expected(spark), summary(read))
+      assertEquals(Nil, outputs)
+      LodestoneReport.awaitQuiet(10000)
+    }
+    assertRemote()
+    assertEquals(0, rowsWritten.sum(), "Spark has run a map by itself")
+  }
+
+  private def shuffleOf(read: RDD[_]): ShuffleDependency[_, _, _] = read.dependencies.head match {
+    case shuffle: ShuffleDependency[_, _, _] => shuffle
+    case other => shuffleOf(other.rdd)
   }
 
   /** A service dies while maps push. */

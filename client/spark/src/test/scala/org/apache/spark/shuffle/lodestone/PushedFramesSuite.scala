@@ -88,6 +88,9 @@ final class PushedFramesSuite extends PushJobs(classOf[PushingEngineShuffleManag
   @Test def `a task that is killed while native code pushes ends at once`(): Unit =
     assertKilledTaskEnds(small: _*)
 
+  @Test def `of two attempts that push at the same time one is read`(): Unit =
+    assertOneAttemptIsRead()
+
   @Test def `a service that dies while maps push costs no row and no failed task`(): Unit =
     assertDeathCostsNothing()
 
