@@ -46,10 +46,10 @@ final class EncryptedBlocksSuite extends EncodedJobs {
   private def disclosing(settings: (String, String)*): Set[String] = withSql(settings: _*) {
     spark =>
       val secret = "nobody but Spark reads this"
-      val rows = spark.sparkContext.parallelize(0 until 60000, 4)
+      val rows = spark.sparkContext.parallelize(0 until 30000, 4)
         .map(n => (n * 31 % 5003, s"$secret $n" + "." * 1500))
         .partitionBy(new HashPartitioner(100))
-      assertEquals(60000L, rows.count())
+      assertEquals(30000L, rows.count())
       val files = Files.walk(directory)
       try {
         files.filter(Files.isRegularFile(_)).toArray.toSeq
@@ -73,7 +73,7 @@ final class EncryptedBlocksSuite extends EncodedJobs {
 
   @Test def `neither a service nor an executor has a row on its disk that is not encrypted`()
       : Unit = {
-    start(memory = "64MiB")
+    start(memory = "32MiB")
     val open = Seq(
       "spark.shuffle.compress" -> "false",
       "spark.serializer" -> "org.apache.spark.serializer.KryoSerializer")
