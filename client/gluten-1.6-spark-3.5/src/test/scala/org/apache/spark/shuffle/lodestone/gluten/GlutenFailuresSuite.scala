@@ -18,8 +18,14 @@ final class GlutenFailuresSuite extends GlutenJobs {
   @Test def `native code that fails in the middle leaves no frame behind`(): Unit =
     assertOneFailed(_ => FakeVelox.Poison)
 
+  @Test def `a frame that native code has made and not pushed costs an attempt and no row`(): Unit =
+    assertOneFailed(_ => FakeVelox.Withheld)
+
   @Test def `a task that is killed while native code pushes ends at once`(): Unit =
     assertKilledTaskEnds(small: _*)
+
+  @Test def `of two attempts that push at the same time one is read`(): Unit =
+    assertOneAttemptIsRead()
 
   @Test def `a service that dies while maps push costs no row and no failed task`(): Unit =
     assertDeathCostsNothing()
