@@ -94,6 +94,9 @@ final class AuronPushSuite extends AuronJobs {
     assertTrue(thrown.getMessage.contains("no whole frame"), thrown.getMessage)
   }
 
+  @Test def `of two attempts that push at the same time one is read`(): Unit =
+    assertOneAttemptIsRead()
+
   @Test def `a service that dies while maps push costs no row and no failed task`(): Unit =
     assertDeathCostsNothing()
 
