@@ -16,10 +16,11 @@ use lodestone_wire::extension::ShuffleAddress;
 use lodestone_wire::extension::commit::{AbortMap, CommitMap};
 use lodestone_wire::extension::explain::{ExplainApplication, Explanation, ReportApplication};
 use lodestone_wire::extension::fetch::{FetchSegments, SegmentLayout};
+use lodestone_wire::extension::hello::HelloReply;
 use lodestone_wire::extension::lease::RenewLease;
 use lodestone_wire::extension::register::RegisterShuffle;
 use lodestone_wire::extension::remove::EndApplication;
-use lodestone_wire::extension::status::Refused;
+use lodestone_wire::extension::status::{Done, Refused};
 use lodestone_wire::frame::MergedBlockMetaRequest;
 use lodestone_wire::spark::MERGER_EXECUTOR;
 use lodestone_wire::spark::authenticate::{AuthMessage, SaslMessage};
@@ -347,7 +348,7 @@ fn a_one_way_request_about_another_application_has_no_effect() {
     let body = RemoveShuffleMerge { key }.to_bytes();
     stranger.send(&Frame::OneWay { body });
     // Requests of one connection are carried out in order.
-    let _: lodestone_wire::extension::hello::HelloReply = stranger.ask(&hello());
+    let _: HelloReply = stranger.ask(&hello());
     let layout = owner.layout(&address, (0, 1), &[0]);
     assert_eq!(layout.partitions.len(), 1, "it is still there");
 }
@@ -413,7 +414,7 @@ fn a_client_lists_the_reports_of_its_own_application_only() {
         client.register(&address(&daemon, app.clone()), 1, 1);
         let (app_attempt, ended) = (AppAttempt::NONE, false);
         let report = "{}".to_owned();
-        let _: lodestone_wire::extension::status::Done = client.ask(&ReportApplication {
+        let _: Done = client.ask(&ReportApplication {
             app,
             app_attempt,
             ended,
@@ -433,7 +434,7 @@ fn an_operator_explains_an_application_with_its_secret_and_drains_without_one() 
     let daemon = start(&secrets, &[]);
     let mut client = authenticated(&daemon, &app(), SECRET, Version::One).unwrap();
     client.register(&address(&daemon, app()), 1, 1);
-    let _: lodestone_wire::extension::status::Done = client.ask(&ReportApplication {
+    let _: Done = client.ask(&ReportApplication {
         app: app(),
         app_attempt: AppAttempt::NONE,
         ended: false,
@@ -500,6 +501,24 @@ fn a_connection_that_does_not_authenticate_is_closed_after_ten_seconds() {
     client.assert_silent_for(Duration::from_secs(5));
     assert_eq!(client.receive_to_the_end(), 0);
     daemon.logged("did not authenticate within 10 s");
+}
+
+#[test]
+fn clients_that_do_not_authenticate_take_no_place_of_one_that_has() {
+    let secrets = secrets();
+    let daemon = start(&secrets, &["--max-connections", "3"]);
+    let mut honest = authenticated(&daemon, &app(), SECRET, Version::One).unwrap();
+    let _: HelloReply = honest.ask(&hello());
+    // The honest one is idle for longer than each of these.
+    let silent: Vec<_> = (0..6).map(|_| Client::connect(&daemon)).collect();
+    for mut client in silent.into_iter().take(4) {
+        assert_eq!(
+            client.receive_to_the_end(),
+            0,
+            "it makes way for the next one"
+        );
+    }
+    let _: HelloReply = honest.ask(&hello());
 }
 
 #[test]

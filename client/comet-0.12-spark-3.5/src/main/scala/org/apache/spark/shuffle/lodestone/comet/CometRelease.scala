@@ -12,7 +12,9 @@ import org.apache.spark.sql.vectorized.ColumnarBatch
 
 /** What Comet 0.12 has in its own way. Its native code writes local files only. */
 private[comet] object CometRelease {
-  val Release = "0.12"
+  final val Release = "0.12"
+
+  final val SparkLine = "3.5"
 
   val pushes = false
 

@@ -3,6 +3,8 @@ package org.apache.spark.shuffle.lodestone.comet
 
 import java.io.InputStream
 
+import scala.util.control.NonFatal
+
 import org.apache.comet.{CometConf, Native}
 import org.apache.comet.vector.NativeUtil
 import org.apache.spark.{SparkConf, TaskContext}
@@ -16,7 +18,9 @@ import org.apache.spark.sql.vectorized.ColumnarBatch
 
 /** What Comet 1.2 has in its own way. Its native code can push frames, and read streams of them. */
 private[comet] object CometRelease {
-  val Release = "1.2"
+  final val Release = "1.2"
+
+  final val SparkLine = "4.1"
 
   val pushes = true
 
@@ -41,7 +45,12 @@ private[comet] object CometRelease {
       case comets: CometShuffleDependency[K, V, _] =>
         val task = new CometMapTask(comets, mapId, context, metrics)
         val frames = new PushedFrames(push, CometCodec.decoder(comets))
-        new PushingWriter[K, V](push)(task.run(_, frames))
+        new PushingWriter[K, V](push)(rows =>
+          try task.run(rows, frames)
+          catch {
+            // One row is larger than a frame may be: the next attempt writes a local file.
+            case NonFatal(thrown) if task.isTooLarge(thrown) => push.refuse(0, Int.MaxValue)
+          })
       case other =>
         throw new IllegalStateException(s"shuffle ${other.shuffleId} is not one of Comet's")
     }

@@ -9,9 +9,9 @@ import org.apache.spark.shuffle.lodestone.executor.rows.frames.FrameHeads
 
 /**
  * What native code of Comet calls, with an array that it may write over as soon as a call returns.
- * It announces a frame on the thread that pushes it, and takes the announcement back after that.
- * It is not given the limit of a frame, which would fail the job: the push refuses a frame that is
- * too large, and the executor keeps the outputs of the shuffle then.
+ * It announces a frame, and the memory that it needs to make it, on the thread that pushes it, and
+ * takes the announcements back after that. It cuts batches of rows so that frames have the limit
+ * that it gets here, and holds each of them in an array on the heap.
  *
  * @param heads
  *   what the heads of frames say
@@ -19,6 +19,8 @@ import org.apache.spark.shuffle.lodestone.executor.rows.frames.FrameHeads
 private[comet] final class PushedFrames(push: FramePush, heads: FrameHeads)
     extends ShufflePartitionPusher {
   private val announced = new ThreadLocal[FrameReservation]
+
+  override def maxFrameBytes(): Int = PushedFrames.MaxFrameBytes
 
   override def reservePartitionData(maxLength: Int): Unit = {
     releasePartitionDataReservation()
@@ -48,4 +50,10 @@ private[comet] final class PushedFrames(push: FramePush, heads: FrameHeads)
       begin += head + body
     }
   }
+}
+
+private[comet] object PushedFrames {
+
+  /** Each task of an executor may have one such frame on the heap. */
+  private val MaxFrameBytes = 16 << 20
 }

@@ -6,7 +6,7 @@ import java.nio.{ByteBuffer, ByteOrder}
 import java.nio.charset.StandardCharsets.US_ASCII
 import java.util.Properties
 
-import org.apache.spark.ShuffleDependency
+import org.apache.spark.{ShuffleDependency, SPARK_VERSION}
 import org.apache.spark.shuffle.lodestone.executor.rows.BrokenRowsException
 import org.apache.spark.shuffle.lodestone.executor.rows.frames.{
   FrameCodec,
@@ -19,7 +19,7 @@ import org.apache.spark.sql.vectorized.ColumnarBatch
 
 /** The frames of Comet: a head, and a stream of Arrow IPC with one batch, compressed. */
 private[comet] object CometCodec extends FrameCodec {
-  import CometRelease.Release
+  import CometRelease.{Release, SparkLine}
 
   override val format: BlockFormat.EngineFrames = BlockFormat.EngineFrames(s"comet-$Release")
 
@@ -29,11 +29,16 @@ private[comet] object CometCodec extends FrameCodec {
       throw new IllegalStateException(s"shuffle ${other.shuffleId} is not one of Comet's")
   }
 
-  /** Another release may have other frames and other classes. */
-  def checkRelease(): Unit = if (!found.startsWith(s"$Release.")) {
-    throw new IllegalStateException(
-      s"this jar of Lodestone is for Comet $Release, and Comet $found is on the class path")
-  }
+  /**
+   * Another release may have other frames and other classes, which the two names are not: they are
+   * constants, and need none of Comet's classes.
+   */
+  def checkRelease(): Unit =
+    if (!found.startsWith(s"$Release.") || !SPARK_VERSION.startsWith(s"$SparkLine.")) {
+      throw new IllegalStateException(
+        s"this jar of Lodestone is for Comet $Release on Spark $SparkLine, and Comet $found and " +
+          s"Spark $SPARK_VERSION are on the class path")
+    }
 
   /** The release as Comet's own jar has it. */
   private def found: String = {

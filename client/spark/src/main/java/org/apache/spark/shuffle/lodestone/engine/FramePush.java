@@ -52,6 +52,14 @@ public interface FramePush {
   void push(int partition, ByteBuffer frame);
 
   /**
+   * Says that the engine has a frame which it cannot push because of its size, as if it had pushed
+   * one above {@link #MAX_FRAME_BYTES}. It throws in any case.
+   */
+  default void refuse(int partition, long bytes) {
+    throw new IllegalArgumentException("a frame of " + bytes + " bytes");
+  }
+
+  /**
    * Announces a frame, before the engine takes memory to encode it. The call waits while other
    * announced frames of the executor have all of {@code spark.lodestone.push.memory}. The wait ends
    * after some seconds in any case: the frames that it waits for may wait for memory of Spark that

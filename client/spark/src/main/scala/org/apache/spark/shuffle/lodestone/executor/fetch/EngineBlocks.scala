@@ -113,7 +113,7 @@ private[fetch] final class EngineBlocks(
           if (size.exists(whole => count > whole || (some < 0 && count < whole))) {
             throw new BrokenRowsException(s"$count bytes of frames, of ${size.get}")
           }
-          if (some < 0 || size.contains(count)) end()
+          if (some < 0) end() else if (size.contains(count)) endHere()
           some
         }
       }
@@ -121,6 +121,12 @@ private[fetch] final class EngineBlocks(
     override def available(): Int = if (isOver) 0 else asTask(Some(id))(in.available())
 
     override def close(): Unit = if (!isOver) asTask(Some(id))(end())
+
+    /** The end of the bytes must be that of a frame: `in` looks at it where it ends. */
+    private def endHere(): Unit = {
+      if (in.read() >= 0) throw new BrokenRowsException(s"more than ${size.get} bytes of frames")
+      end()
+    }
 
     private def end(): Unit = {
       isOver = true

