@@ -27,7 +27,7 @@ const KEY_BYTES: usize = 16;
 /// What both ends know after the exchange, and nobody else.
 pub struct Agreed {
     shared: Zeroizing<[u8; 32]>,
-    /// Both messages, so that the keys are those of this exchange.
+    /// Both messages. The keys depend on them: another exchange has other keys.
     transcript: Vec<u8>,
 }
 

@@ -3,7 +3,7 @@
 //! knows the secret of an application, the daemon says who it is, and nothing else, and it reads
 //! little.
 
-use std::io::{self, ErrorKind, IoSlice};
+use std::io::{ErrorKind, IoSlice};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use tokio::time::timeout;
 
 use super::CloseReason;
 use super::ciphered::Ciphered;
-use super::socket::{Socket, readable, writable};
+use super::socket::{Socket, is_passing, readable, writable};
 use super::table::Entry;
 use crate::handler::{self, Answer, Call};
 use crate::service::Service;
@@ -212,7 +212,3 @@ impl Asking {
 }
 
 const EARLY: Denied = Denied::Malformed("bytes before the answer to its message");
-
-fn is_passing(error: &io::Error) -> bool {
-    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted)
-}

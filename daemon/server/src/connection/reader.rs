@@ -2,7 +2,6 @@
 //! From bytes to requests. Short requests are carried out here, if they need not wait, and all
 //! others on a lane; meanwhile the reader continues, as far as permits and memory allow.
 
-use std::io::ErrorKind;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
@@ -222,10 +221,6 @@ async fn carry_out<T: Send + 'static>(
 fn chunk_of(name: &str) -> Option<(i64, i32)> {
     let (stream, index) = name.split_once('_')?;
     Some((stream.parse().ok()?, index.parse().ok()?))
-}
-
-fn is_passing(error: &std::io::Error) -> bool {
-    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted)
 }
 
 /// An error if the answer is the end of the connection.

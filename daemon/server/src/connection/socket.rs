@@ -86,6 +86,11 @@ fn moved(
     count.map_or(moved, Ok)
 }
 
+/// Returns true for a call that is to be repeated, once the socket is ready.
+pub(super) fn is_passing(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted)
+}
+
 /// Waits until there is something to read.
 pub(super) async fn readable(socket: &dyn Socket) -> io::Result<()> {
     poll_fn(|context| socket.poll_readable(context)).await

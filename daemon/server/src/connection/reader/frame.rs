@@ -11,9 +11,9 @@ use tokio::select;
 use tokio::time::timeout;
 
 use super::removal::Removal;
-use super::{READ_BYTES, Reader, is_passing};
+use super::{READ_BYTES, Reader};
 use crate::connection::pace::Pace;
-use crate::connection::socket::{Socket, readable};
+use crate::connection::socket::{Socket, is_passing, readable};
 use crate::connection::{CloseReason, STALL_TIMEOUT};
 use crate::service::uploads::Content;
 

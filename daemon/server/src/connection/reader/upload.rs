@@ -7,9 +7,10 @@ use bytes::{Buf, BufMut, Bytes};
 use tokio::select;
 
 use super::push::{self, Waiting};
-use super::{READ_BYTES, Reader, answer_frame, at_once, is_passing, send};
+use super::{READ_BYTES, Reader, answer_frame, at_once, send};
 use crate::connection::pace::Pace;
 use crate::connection::socket::Socket;
+use crate::connection::socket::is_passing;
 use crate::connection::{CloseReason, Hold};
 use crate::handler::{self, Answer, Upload};
 use crate::metrics::stopwatch::Stopwatch;

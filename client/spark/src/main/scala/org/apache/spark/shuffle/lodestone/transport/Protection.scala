@@ -3,8 +3,9 @@ package org.apache.spark.shuffle.lodestone.transport
 
 import java.util.{Collections, List => JList}
 
+import io.netty.channel.Channel
 import org.apache.spark.{SparkConf, SparkEnv}
-import org.apache.spark.network.client.TransportClientBootstrap
+import org.apache.spark.network.client.{TransportClient, TransportClientBootstrap}
 import org.apache.spark.network.crypto.AuthClientBootstrap
 import org.apache.spark.network.sasl.SecretKeyHolder
 import org.apache.spark.network.util.TransportConf
@@ -16,21 +17,17 @@ import org.apache.spark.network.util.TransportConf
  *
  * @param settings
  *   Spark's settings for the handshake and the cipher
+ * @param handshake
+ *   begins each connection
  */
 private[spark] final class Protection private (
-    isOn: Boolean,
-    appId: String,
     val settings: Map[String, String],
-    secrets: () => SecretKeyHolder) {
+    handshake: Option[TransportConf => TransportClientBootstrap]) {
 
-  /** The first steps of each connection. The secret is asked for when there is a connection. */
+  /** The first steps of each connection. */
   def bootstraps(conf: TransportConf): JList[TransportClientBootstrap] =
-    if (isOn) {
-      Collections.singletonList((client, channel) =>
-        new AuthClientBootstrap(conf, appId, secrets()).doBootstrap(client, channel))
-    } else {
-      Collections.emptyList()
-    }
+    handshake.fold(Collections.emptyList[TransportClientBootstrap]())(begin =>
+      Collections.singletonList(begin(conf)))
 }
 
 private[spark] object Protection {
@@ -46,14 +43,21 @@ private[spark] object Protection {
   private val NoFallback = Map("spark.network.crypto.saslFallback" -> "false")
 
   /** Connections are as they come: for services without secrets. */
-  val none: Protection = new Protection(false, "", Map.empty, () => null)
+  val none: Protection = new Protection(Map.empty, None)
 
   def of(
       conf: SparkConf,
       secrets: () => SecretKeyHolder = () => SparkEnv.get.securityManager): Protection =
     if (conf.getBoolean("spark.authenticate", false)) {
       val settings = conf.getAll.toMap.filter { case (key, _) => Prefixes.exists(key.startsWith) }
-      new Protection(true, conf.getAppId, settings ++ NoFallback, secrets)
+      val appId = conf.getAppId
+      // The secret is asked for when there is a connection.
+      val handshake = (transport: TransportConf) =>
+        new TransportClientBootstrap {
+          override def doBootstrap(client: TransportClient, channel: Channel): Unit =
+            new AuthClientBootstrap(transport, appId, secrets()).doBootstrap(client, channel)
+        }
+      new Protection(settings ++ NoFallback, Some(handshake))
     } else {
       none
     }

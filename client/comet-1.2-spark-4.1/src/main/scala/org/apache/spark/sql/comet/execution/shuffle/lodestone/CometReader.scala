@@ -8,8 +8,8 @@ import org.apache.spark.shuffle.lodestone.engine.{EngineBlock, EngineReader}
 import org.apache.spark.sql.comet.execution.shuffle.CometShuffleReader
 
 /**
- * The reader of a shuffle of Comet. The operators of Spark read batches; those of Comet read frames
- * in native code, which decodes them.
+ * Reads a shuffle of Comet. Operators of Spark read batches. Operators of Comet read frames, which
+ * their native code decodes.
  *
  * @param records
  *   reads batches, or is Comet's own reader of a shuffle that is left to it
@@ -33,9 +33,9 @@ private[spark] final class CometReader[K, C](
 }
 
 /**
- * The frames of all blocks, one after another. Comet counts the rows. Its decoder trusts the bytes,
- * as those of its local shuffles: their checksums were compared. If it looked at them, texts that
- * are no UTF-8 would fail a job that Comet alone runs.
+ * The frames of all blocks, one after another. Comet counts the rows. Lodestone has compared the
+ * checksums, so Comet's decoder trusts the bytes, as in its local shuffles. A decoder that checks
+ * them would refuse texts that are no UTF-8, and fail jobs that Comet alone runs.
  */
 private[spark] final class RawFrames(blocks: EngineReader) extends InputStream {
   private val one = new Array[Byte](1)
