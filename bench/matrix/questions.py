@@ -13,7 +13,8 @@ from .sides import COMET, OPPONENTS
 # Fewer rounds show nothing about the spread.
 MIN_ROUNDS = 3
 COLD = {"cold": True}
-COMETS_SPARK = {"spark": SPARK_LINES["3.5"]}
+OLDER_COMETS_SPARK = {"spark": SPARK_LINES["3.5"]}
+COMETS = (COMET, "comet-merge", "comet-remote")
 MODES = (*OPPONENTS, "auto", "lodestone", "remote")
 
 
@@ -39,9 +40,8 @@ OF_MATRIX = [
         "network", "network", ("tpch",), (*OPPONENTS, "auto", "remote"), ("sort", "tiny", "sql")
     ),
     Question("copies", "plain", ("sort",), (*OPPONENTS, "two", "copies")),
-    Question(
-        "comet", "plain", ("tpch",), (COMET, "comet-merge", "comet-remote"), changed=COMETS_SPARK
-    ),
+    Question("comet", "plain", ("tpch",), COMETS, changed=OLDER_COMETS_SPARK),
+    Question("comet-spark-4", "plain", ("tpch",), COMETS),
 ]
 # The texts that other commands make.
 OTHERS = [
