@@ -108,8 +108,8 @@ class SparkProcess:
 
         wait_until(has_come, what, JOB_TIMEOUT_S)
 
-    def wait(self) -> Outcome:
-        watchdog = threading.Timer(JOB_TIMEOUT_S, self.process.kill)
+    def wait(self, timeout_s: float = JOB_TIMEOUT_S) -> Outcome:
+        watchdog = threading.Timer(timeout_s, self.process.kill)
         watchdog.start()
         succeeded = self._driver.said()
         watchdog.cancel()

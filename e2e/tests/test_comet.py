@@ -12,12 +12,18 @@ from harness import comet
 from harness.daemon import free_port
 from harness.processes import executors_of
 from harness.spark_process import ONE_EXECUTOR, TWO_EXECUTORS, Job
+from tpcds import answer
+from tpcds import query as tpcds
+from tpcds import tables as tpcds_tables
 from tpch import query, tables
 
 # All 22 run in both modes with --all-lines only. Tests with a fault run q03.
 QUERIES = {"merge": ["q18"], "remote": ["q13"]}
 # Tables in many small pieces: 20 maps of lineitem.
 SCALE, PIECE = "0.02", "256KB"
+# Of TPC-DS: subqueries, deviations, windows, a rollup, and full outer joins.
+DECISIONS = ["q4", "q6", "q14a", "q35", "q39a", "q51", "q67", "q72", "q95", "q97"]
+OF_TPCDS = "0.01", "512KB"
 CONF = {
     "spark.sql.files.maxPartitionBytes": "256k",
     # Otherwise nearly all joins of such small tables need no shuffle.
@@ -57,6 +63,30 @@ def test_comets_shuffles_have_plain_sparks_answers(
             assert one["state"] == {"merge": "merged", "remote": "remote"}[mode], one
             assert one["originalsRead"] == 0, one
             assert one["mergedBlocksRead"] > 0, one
+
+
+@pytest.mark.seldom
+@pytest.mark.lines("4.1")
+@pytest.mark.parametrize("mode", ["merge", "remote"])
+def test_queries_of_tpcds_on_comet_have_plain_sparks_answers(
+    mode, spark, start_daemon, start_job, plain_answer
+):
+    arguments = {"tables": str(tpcds_tables.make(*OF_TPCDS)), "queries": DECISIONS}
+    job = job_of(spark, start_daemon().host_port, [], mode)
+    outcome = start_job(replace(job, name="decisions", arguments=arguments)).wait(1500)
+    right = plain_answer(Job("decisions", arguments, conf=CONF))
+    for name, wanted, found in zip(DECISIONS, right, outcome.answer, strict=True):
+        assert wanted, f"{name} asks nothing of these tables"
+        assert not answer.difference(wanted, found, tpcds.is_exact(name)), name
+    shuffles = comet.shuffles_of(outcome.report)
+    assert shuffles
+    # Subqueries that find no row push nothing.
+    left = [one for one in shuffles if one["state"] == "plain" and one["maps"] > 1]
+    assert all(set(one["reasons"]) == {"NOTHING_PUSHED"} for one in left), left
+    taken = [one for one in shuffles if one["state"] == {"merge": "merged"}.get(mode, mode)]
+    assert len(taken) > 10 * len(left)
+    assert sum(one["mergedBlocksRead"] for one in taken) > 0
+    assert sum(one["originalsRead"] for one in taken) == 0
 
 
 @pytest.mark.lines("4.1")

@@ -16,6 +16,9 @@ private[comet] object CometRelease {
 
   final val SparkLine = "3.5"
 
+  /** What the keys of its shuffles begin with. */
+  val ShuffleKeys = "spark.comet.exec.shuffle"
+
   val pushes = false
 
   /** Called on the driver, before there is a session. */

@@ -22,6 +22,9 @@ private[comet] object CometRelease {
 
   final val SparkLine = "4.1"
 
+  /** What the keys of its shuffles begin with. */
+  val ShuffleKeys = "spark.comet.shuffle"
+
   val pushes = true
 
   /** Comet plans its shuffles because the manager extends its own. */

@@ -21,10 +21,12 @@ private[comet] object CometDefaults {
       setIfMissing(conf, "mode", "native")
     }
 
-  /** Comet 1.2 has shorter names for the same keys, and takes the older ones as well. */
-  private def setIfMissing(conf: SparkConf, name: String, value: String): Unit =
-    if (!conf.contains(s"spark.comet.shuffle.$name")) {
-      conf.setIfMissing(s"spark.comet.exec.shuffle.$name", value)
-      ()
-    }
+  /** A user may have set the key of another release, which a release may take as well. */
+  private def setIfMissing(conf: SparkConf, name: String, value: String): Unit = {
+    val own = s"${CometRelease.ShuffleKeys}.$name"
+    if (!AllKeys.map(keys => s"$keys.$name").exists(conf.contains)) conf.set(own, value)
+    ()
+  }
+
+  private val AllKeys = Seq("spark.comet.exec.shuffle", "spark.comet.shuffle")
 }

@@ -27,7 +27,9 @@ private[spark] final class CometMapTask(
   private val spec = dependency.nativeShuffleSpec.get
   private val execution = spec.execContext
   private val rowsWritten = new SQLMetric("outputRows")
-  private val writeTime = new SQLMetric("writeTime")
+
+  /** Time in calls of the pusher, which counts by itself what it waits for services. */
+  private val pushTime = new SQLMetric("pushTime")
 
   /** Returns when native code has pushed all that it makes of these rows. */
   def run(rows: Iterator[_], pusher: ShufflePartitionPusher): Unit = rows match {
@@ -37,7 +39,6 @@ private[spark] final class CometMapTask(
         CometNativeShuffleWriter.drainAndClose(native, () => native.close())
       }
       metrics.incRecordsWritten(rowsWritten.value)
-      metrics.incWriteTime(writeTime.value)
     case other =>
       throw new IllegalStateException(s"native code of Comet does not read ${other.getClass}")
   }
@@ -100,7 +101,7 @@ private[spark] final class CometMapTask(
     val own = Map(
       "output_rows" -> rowsWritten,
       "data_size" -> all("dataSize"),
-      "write_time" -> writeTime)
+      "write_time" -> pushTime)
     val node =
       CometMetricNode(
         own ++ all.filter { case (name, _) => Detailed(name) },
