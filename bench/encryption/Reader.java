@@ -38,7 +38,9 @@ public final class Reader {
     String secret = Files.readString(Path.of(arguments[4])).trim();
     long[] sums = blocks(dirs);
     Map<String, String> settings = new HashMap<>();
-    settings.put("spark.network.crypto.enabled", String.valueOf(kind.equals("aes")));
+    boolean encrypts = kind.equals("aes") || kind.equals("gcm");
+    settings.put("spark.network.crypto.enabled", String.valueOf(encrypts));
+    if (kind.equals("gcm")) settings.put("spark.network.crypto.cipher", "AES/GCM/NoPadding");
     TransportConf conf = new TransportConf("shuffle", new MapConfigProvider(settings));
     SecretKeyHolder holder =
         new SecretKeyHolder() {

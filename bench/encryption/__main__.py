@@ -15,7 +15,8 @@ from pathlib import Path
 from harness.paths import DAEMON, ROOT, spark_home
 
 BENCH = ROOT / "bench"
-KINDS = ("none", "sasl", "aes")
+KINDS = ("none", "sasl", "aes", "gcm")
+GCM = "AES/GCM/NoPadding"
 SIDES = ("lodestone", "spark")
 TICKS = os.sysconf("SC_CLK_TCK")
 
@@ -36,7 +37,7 @@ class Server:
 
     @staticmethod
     def _sparks(kind, secret, _directory, jars):
-        given = [] if kind == "none" else [str(secret)]
+        given = [] if kind == "none" else [str(secret), *([GCM] if kind == "gcm" else [])]
         return ["java", "-cp", f"{jars}/*", str(BENCH / "ess/SparkShuffleService.java"), *given]
 
     def __enter__(self):

@@ -7,6 +7,8 @@ SECRET = "9d2f6c1e" * 8
 SASL = {"spark.authenticate": "true", "spark.authenticate.secret": SECRET}
 AES = {**SASL, "spark.network.crypto.enabled": "true"}
 KINDS = {"sasl": SASL, "aes": AES, "aes-2": {**AES, "spark.network.crypto.authEngineVersion": "2"}}
+# Since Spark 4.
+GCM = {**AES, "spark.network.crypto.cipher": "AES/GCM/NoPadding"}
 
 
 def secret_file(directory: Path) -> Path:

@@ -9,10 +9,12 @@ import pytest
 
 from harness.paths import EVERY_LINE, NOT_41, SELDOM, USUAL_LINES
 from harness.processes import daemons_below
-from harness.secrets import KINDS, SECRET, secret_file
+from harness.secrets import GCM, KINDS, SECRET, secret_file
 from harness.spark_process import TWO_EXECUTORS, Job
 
 MAPS, PARTITIONS = 6, 8
+SINCE_4 = [line for line in EVERY_LINE if line >= "4"]
+NOT_43 = [line for line in SINCE_4 if line != "4.3"]
 
 
 @pytest.fixture
@@ -24,7 +26,7 @@ def job_of(kind: str, service: str | None, mode: str, gates=None) -> Job:
     arguments = {"maps": MAPS, "partitions": PARTITIONS}
     if gates:
         arguments["gates"] = gates.address
-    conf = {**KINDS[kind], "spark.lodestone.mode": mode}
+    conf = {**(KINDS | {"gcm": GCM})[kind], "spark.lodestone.mode": mode}
     if service:
         conf["spark.lodestone.services"] = service
     return Job("keyed_rows", arguments, TWO_EXECUTORS, conf)
@@ -62,6 +64,18 @@ def test_encrypted_applications_are_served_on_every_release(
     outcome = start_job(job).wait()
     assert outcome.answer == plain_answer(job)
     assert_all_from_services(outcome, "remote")
+
+
+@pytest.mark.lines(*SINCE_4, seldom=NOT_43)
+def test_applications_whose_messages_cannot_be_changed_are_served_on_every_release_that_has_them(
+    secrets, start_daemon, start_job, plain_answer
+):
+    daemon = start_daemon(extra=("--secrets", str(secrets), "--encrypted-only"))
+    for mode in ["merge", "remote"]:
+        job = job_of("gcm", daemon.host_port, mode)
+        outcome = start_job(job).wait()
+        assert outcome.answer == plain_answer(job)
+        assert_all_from_services(outcome, mode)
 
 
 @pytest.mark.parametrize("mode", ["merge", "remote"])

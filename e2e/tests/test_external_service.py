@@ -15,9 +15,9 @@ import signal
 import pytest
 
 from harness.daemon import wait_until
-from harness.paths import NOT_41, USUAL_LINES
+from harness.paths import EVERY_LINE, NOT_41, USUAL_LINES
 from harness.processes import executors_of
-from harness.secrets import KINDS, secret_file
+from harness.secrets import GCM, KINDS, secret_file
 from harness.spark_process import BOTH_EXECUTORS, ONE_EXECUTOR, TWO_EXECUTORS, Job
 
 MAPS, PARTITIONS = 6, 8
@@ -151,6 +151,16 @@ def test_blocks_of_a_killed_executor_are_read_by_an_application_that_authenticat
 ):
     sizes, flags = {"group_maps": MAPS, "groups": 500}, ("--secrets", str(secret_file(tmp_path)))
     seen = read_after_a_kill(sizes, flags, **KINDS[kind])
+    assert seen["read-rows"] == {"streams": PARTITIONS, "chunks": BLOCKS}
+
+
+@pytest.mark.seldom
+@pytest.mark.lines(*(line for line in EVERY_LINE if line >= "4"))
+def test_blocks_of_a_killed_executor_are_read_in_messages_that_cannot_be_changed(
+    read_after_a_kill, tmp_path
+):
+    sizes, flags = {"group_maps": MAPS, "groups": 500}, ("--secrets", str(secret_file(tmp_path)))
+    seen = read_after_a_kill(sizes, flags, **GCM)
     assert seen["read-rows"] == {"streams": PARTITIONS, "chunks": BLOCKS}
 
 

@@ -15,6 +15,7 @@ use sha2::Sha256;
 use x25519_dalek::{PublicKey, StaticSecret};
 use zeroize::Zeroizing;
 
+use crate::gcm::{ConnectionKey, Opener, Sealer};
 use crate::keystream::{IV_BYTES, Keystream};
 use crate::{Denied, Fresh, Secret};
 
@@ -113,6 +114,34 @@ impl Agreed {
         Keystreams {
             of_client: stream(&output),
             of_service: stream(&input),
+        }
+    }
+
+    /// Returns what decrypts the messages of AES in Galois/counter mode of the other end, whichever
+    /// version it has.
+    pub fn opener(&self) -> Opener {
+        let versions = [Version::One, Version::Two];
+        Opener::new(versions.map(|version| (version, self.key(version))).into())
+    }
+
+    /// Returns what encrypts such messages of the service.
+    pub fn sealer(&self, version: Version) -> Sealer {
+        // Both directions have one key, and the client has random salts.
+        let halves = [&b"saltsOfService"[..], b"saltsOfService2"].map(|what| self.derived(what));
+        let mut random = [0; 32];
+        for (byte, from) in random
+            .iter_mut()
+            .zip(halves.iter().flat_map(|half| half.iter()))
+        {
+            *byte = *from;
+        }
+        Sealer::new(self.key(version), random)
+    }
+
+    fn key(&self, version: Version) -> ConnectionKey {
+        match version {
+            Version::One => ConnectionKey::Bits256(self.shared.clone()),
+            Version::Two => ConnectionKey::Bits128(self.derived(b"derivedKey")),
         }
     }
 

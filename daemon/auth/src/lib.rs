@@ -6,6 +6,7 @@
 mod digest;
 mod directives;
 pub mod exchange;
+pub mod gcm;
 mod handshake;
 mod keystream;
 mod secret;

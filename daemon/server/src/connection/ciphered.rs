@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A socket whose bytes are encrypted with AES in counter mode, as Spark's `CtrTransportCipher`
-//! has them. The key stream is a function of the position: what the socket did not take is
-//! encrypted again later, so that nothing encrypted has to be kept.
+//! A socket whose bytes are encrypted with AES, in one of the two ways that Spark has: in counter
+//! mode (`CtrTransportCipher`), or in messages of Galois/counter mode (`GcmTransportCipher`).
 
 use std::cell::RefCell;
 use std::io::{self, ErrorKind, IoSlice};
@@ -11,11 +10,16 @@ use std::task::{Context, Poll};
 use bytes::BufMut;
 use lodestone_auth::Keystream;
 use lodestone_auth::exchange::{Agreed, Version};
+use lodestone_auth::gcm::{BadMessage, Opener};
 use lodestone_store::Part;
 
 use super::socket::Socket;
+use writing::Writing;
 
-/// Bytes that a thread encrypts or decrypts for one call. It keeps this memory.
+mod writing;
+
+/// Bytes that a thread encrypts or decrypts for one call. It keeps this memory: a message of GCM
+/// fits too.
 const BUFFER_BYTES: usize = 64 << 10;
 
 /// The beginning of a frame: its length and its type.
@@ -43,22 +47,14 @@ pub(super) struct Ciphered {
 
 #[derive(Debug)]
 enum Reading {
-    /// Clients do not say which version of the exchange they have. Decrypted with the key of the
-    /// other version, the beginning of their first frame is none (but once in 2^36 times).
+    /// Clients do not say which cipher they have, and which version of the exchange. Decrypted with
+    /// a wrong key, the beginning of their first frame is none (but once in 2^36 times).
     Open {
         keys: Agreed,
         came: Vec<u8>,
     },
-    Known(Box<Keystream>),
-}
-
-#[derive(Debug)]
-struct Writing {
-    stream: Keystream,
-    /// Bytes that the socket took.
-    position: u64,
-    /// It took less than there was: the next call would encrypt for nothing.
-    is_full: bool,
+    Counter(Box<Keystream>),
+    Messages(Box<Opener>),
 }
 
 impl Ciphered {
@@ -71,7 +67,7 @@ impl Ciphered {
         }
     }
 
-    /// Reads the beginning of the first frame, which shows the version of the exchange.
+    /// Reads the beginning of the first frame or message, which shows what the client has.
     fn begin(&self, reading: &mut Reading, into: &mut dyn BufMut) -> io::Result<usize> {
         let Reading::Open { keys, came } = reading else {
             return Ok(0);
@@ -89,53 +85,72 @@ impl Ciphered {
             (streams, bytes)
         });
         let found = decrypted.into_iter().find(|(_, bytes)| is_beginning(bytes));
-        let Some((streams, bytes)) = found else {
-            return Err(io::Error::new(ErrorKind::InvalidData, unknown(came)));
+        if let Some((streams, bytes)) = found {
+            self.write_with(Writing::in_counter_mode(streams.of_service));
+            *reading = Reading::Counter(Box::new(streams.of_client));
+            into.put_slice(&bytes);
+            return Ok(bytes.len());
+        }
+        let mut opener = keys.opener();
+        let begun = opener.fill(|mut free| {
+            free.put_slice(came);
+            Ok::<_, BadMessage>(came.len())
+        });
+        let (Ok(_), Some(version)) = (begun, opener.version()) else {
+            return Err(io::Error::new(ErrorKind::InvalidData, UNKNOWN));
         };
-        // Nobody else sets it: the socket has one reader.
-        let _ = self.writing.set(Mutex::new(Writing {
-            stream: streams.of_service,
-            position: 0,
-            is_full: false,
-        }));
-        *reading = Reading::Known(Box::new(streams.of_client));
-        into.put_slice(&bytes);
-        Ok(bytes.len())
+        self.write_with(Writing::in_messages(keys.sealer(version)));
+        *reading = Reading::Messages(Box::new(opener));
+        Err(ErrorKind::WouldBlock.into())
     }
 
-    /// Returns an error if the socket was full at the last call. The caller waits then, before it
-    /// calls again.
-    fn check_room(&self) -> io::Result<()> {
-        let writing = self.writing.get().map(Mutex::lock);
-        let Some(mut writing) = writing.map(|it| it.unwrap_or_else(PoisonError::into_inner)) else {
-            return Ok(());
-        };
-        match std::mem::take(&mut writing.is_full) {
-            true => Err(ErrorKind::WouldBlock.into()),
-            false => Ok(()),
+    /// Nobody else sets it: the socket has one reader.
+    fn write_with(&self, writing: Writing) {
+        let _ = self.writing.set(Mutex::new(writing));
+    }
+
+    /// Reads what the next part of a message lacks, and returns what can be decrypted.
+    fn open(&self, opener: &mut Opener, into: &mut dyn BufMut) -> io::Result<usize> {
+        if !opener.has_plain() && opener.fill(|mut free| self.read(&mut free))? == 0 {
+            return Ok(0);
+        }
+        match opener.take(into) {
+            0 => Err(ErrorKind::WouldBlock.into()),
+            count => Ok(count),
         }
     }
 
-    /// Encrypts what is in the buffer, and writes as much of it as the socket takes.
-    fn write(&self, plain: &mut [u8]) -> io::Result<usize> {
+    fn read(&self, into: &mut dyn BufMut) -> Result<usize, Broken> {
+        Ok(self.socket.try_read(into)?)
+    }
+
+    /// Encrypts and writes what `fill` puts into the buffer that it gets.
+    fn write(&self, fill: impl FnOnce(&mut [u8]) -> io::Result<usize>) -> io::Result<usize> {
         let Some(writing) = self.writing.get() else {
             return Err(io::Error::other(
                 "bytes for a client that has asked nothing",
             ));
         };
         let mut writing = writing.lock().unwrap_or_else(PoisonError::into_inner);
-        let position = writing.position;
-        writing.stream.apply_at(position, plain);
-        let count = self.socket.try_write(&[IoSlice::new(plain)])?;
-        writing.position += count as u64;
-        writing.is_full = count < plain.len();
-        Ok(count)
+        writing.make_room(&*self.socket)?;
+        with_buffer(|buffer| {
+            let (begin, most) = writing.place();
+            let free = buffer.get_mut(begin..begin + most).unwrap_or_default();
+            match fill(free)? {
+                0 => Ok(0),
+                count => writing.write(&*self.socket, buffer, count),
+            }
+        })
     }
 }
 
 impl Socket for Ciphered {
     fn poll_readable(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.socket.poll_readable(context)
+        let reading = self.reading.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*reading {
+            Reading::Messages(opener) if opener.has_plain() => Poll::Ready(Ok(())),
+            _ => self.socket.poll_readable(context),
+        }
     }
 
     fn poll_writable(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -144,8 +159,10 @@ impl Socket for Ciphered {
 
     fn try_read(&self, into: &mut dyn BufMut) -> io::Result<usize> {
         let mut reading = self.reading.lock().unwrap_or_else(PoisonError::into_inner);
-        let Reading::Known(stream) = &mut *reading else {
-            return self.begin(&mut reading, into);
+        let stream = match &mut *reading {
+            Reading::Open { .. } => return self.begin(&mut reading, into),
+            Reading::Messages(opener) => return self.open(opener, into),
+            Reading::Counter(stream) => stream,
         };
         with_buffer(|buffer| {
             let room = into.remaining_mut().min(BUFFER_BYTES);
@@ -159,26 +176,50 @@ impl Socket for Ciphered {
     }
 
     fn try_write(&self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
-        self.check_room()?;
-        with_buffer(|buffer| {
-            let mut free = &mut *buffer;
+        self.write(|mut free| {
+            let most = free.len();
             for slice in slices {
                 let fits = slice.len().min(free.len());
                 free.put_slice(slice.get(..fits).unwrap_or_default());
             }
-            let count = BUFFER_BYTES - free.len();
-            self.write(buffer.get_mut(..count).unwrap_or_default())
+            Ok(most - free.len())
         })
     }
 
     fn try_send(&self, pieces: &[Part]) -> io::Result<usize> {
-        self.check_room()?;
-        with_buffer(|buffer| match gather(pieces, buffer)? {
-            0 => Ok(0),
-            count => self.write(buffer.get_mut(..count).unwrap_or_default()),
-        })
+        self.write(|free| gather(pieces, free))
+    }
+
+    fn try_flush(&self) -> io::Result<()> {
+        let Some(writing) = self.writing.get() else {
+            return Ok(());
+        };
+        let mut writing = writing.lock().unwrap_or_else(PoisonError::into_inner);
+        writing.flush(&*self.socket)
     }
 }
+
+/// Why nothing more can be read.
+#[derive(Debug, thiserror::Error)]
+enum Broken {
+    #[error(transparent)]
+    Socket(#[from] io::Error),
+    #[error(transparent)]
+    Message(#[from] BadMessage),
+}
+
+impl From<Broken> for io::Error {
+    fn from(broken: Broken) -> Self {
+        match broken {
+            Broken::Socket(error) => error,
+            Broken::Message(error) => Self::new(ErrorKind::InvalidData, error),
+        }
+    }
+}
+
+/// Why a client cannot be understood that knows the secret.
+const UNKNOWN: &str = "the client encrypts in a way that this service does not know: set \
+                       spark.network.crypto.cipher=AES/CTR/NoPadding or AES/GCM/NoPadding";
 
 /// Copies from the beginning of pieces, and returns how many bytes. An error, or 0, if the first
 /// piece cannot be read.
@@ -221,19 +262,6 @@ fn is_beginning(bytes: &[u8]) -> bool {
         return false;
     };
     u64::from_be_bytes(*length) < FRAME_BYTES_MAX && kind < TYPES
-}
-
-/// Why a client cannot be understood that knows the secret.
-fn unknown(came: &[u8]) -> &'static str {
-    // In this mode each message begins with its length, as it is.
-    let length = came.first_chunk().map(|length| u64::from_be_bytes(*length));
-    match length {
-        Some(length) if length < FRAME_BYTES_MAX => {
-            "the client encrypts with AES/GCM/NoPadding: set \
-             spark.network.crypto.cipher=AES/CTR/NoPadding"
-        }
-        _ => "the client encrypts in a way that this service does not know",
-    }
 }
 
 #[cfg(test)]

@@ -13,6 +13,8 @@ use super::socket::Socket;
 /// One end of a connection. What the client sends is there from the start.
 #[derive(Debug)]
 pub(super) struct Narrow {
+    /// The client might send more, and does not.
+    pub(super) is_silent: bool,
     pub(super) incoming: Mutex<BytesMut>,
     pub(super) outgoing: Mutex<Vec<u8>>,
     random: Mutex<SeededRandom>,
@@ -22,6 +24,7 @@ pub(super) struct Narrow {
 impl Narrow {
     pub(super) fn new(incoming: &[u8], seed: u64, most: u64) -> Self {
         Self {
+            is_silent: false,
             incoming: Mutex::new(BytesMut::from(incoming)),
             outgoing: Mutex::default(),
             random: Mutex::new(SeededRandom::new(seed)),
@@ -45,7 +48,10 @@ impl Narrow {
 
 impl Socket for Narrow {
     fn poll_readable(&self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Poll::Ready(Ok(()))
+        match self.is_silent && self.incoming.lock().unwrap().is_empty() {
+            true => Poll::Pending,
+            false => Poll::Ready(Ok(())),
+        }
     }
 
     fn poll_writable(&self, _: &mut Context<'_>) -> Poll<io::Result<()>> {

@@ -34,6 +34,11 @@ pub trait Socket: Debug + Send + Sync + 'static {
     /// Sends from the beginning of pieces, none of which is empty, as many bytes as there is room
     /// for. May wait for the disk of a piece.
     fn try_send(&self, pieces: &[Part]) -> io::Result<usize>;
+
+    /// Sends what was taken and has not left, as far as there is room. An error if something stays.
+    fn try_flush(&self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 impl Socket for TcpStream {

@@ -88,4 +88,8 @@ impl Socket for Watched {
     fn try_send(&self, pieces: &[Part]) -> io::Result<usize> {
         self.noted_sent(self.socket.try_send(pieces))
     }
+
+    fn try_flush(&self) -> io::Result<()> {
+        self.socket.try_flush()
+    }
 }

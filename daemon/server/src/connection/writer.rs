@@ -131,10 +131,25 @@ impl Writer {
                 Err(error) => return Err(CloseReason::Socket(error)),
             }
         }
+        self.flush_socket().await?;
         if !planted::is(Bug::AnswersHeld) {
             self.holds.clear();
         }
         Ok(())
+    }
+
+    /// Sends what the socket took and still has, if it is one that encrypts.
+    async fn flush_socket(&mut self) -> Result<(), CloseReason> {
+        loop {
+            match self.socket.try_flush() {
+                Ok(()) => return Ok(()),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    self.answer_wait.writable(&self.socket).await?;
+                }
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(CloseReason::Socket(error)),
+            }
+        }
     }
 
     fn advance(&mut self, mut written: usize) {

@@ -27,7 +27,7 @@ private[spark] object Reason {
     reason("CODEC_NOT_CONCATENABLE", "the compression codec cannot be concatenated")
   val BarrierStage = reason("BARRIER_STAGE", "barrier stages are not merged")
   val CipherUnknown =
-    reason("CIPHER_UNKNOWN", "Spark encrypts with SASL or AES/GCM, which services do not")
+    reason("CIPHER_UNKNOWN", "Spark encrypts with SASL or an unknown cipher, which services do not")
   val SecretNotShared = reason(
     "SECRET_NOT_SHARED",
     "Spark makes a secret for each application here, which the named services cannot know")

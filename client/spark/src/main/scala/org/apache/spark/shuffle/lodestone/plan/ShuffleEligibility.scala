@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package org.apache.spark.shuffle.lodestone.plan
 
-import org.apache.spark.{ShuffleDependency, SparkConf}
+import org.apache.spark.{ShuffleDependency, SparkConf, SPARK_VERSION}
 import org.apache.spark.internal.config
 import org.apache.spark.io.CompressionCodec
 import org.apache.spark.shuffle.lodestone.config.{LodestoneConf, ServiceSource}
@@ -11,7 +11,11 @@ private[lodestone] object ShuffleEligibility {
 
   private val SecretFiles = Seq("file", "driver.file", "executor.file")
     .map(name => s"spark.authenticate.secret.$name")
-  private val KnownCipher = "AES/CTR/NoPadding"
+  private val CounterMode = "AES/CTR/NoPadding"
+
+  /** Spark has the second one since 4.0. */
+  private val KnownCiphers =
+    Seq(CounterMode) ++ Seq("AES/GCM/NoPadding").filterNot(_ => SPARK_VERSION.startsWith("3."))
   private val LocalDiskIo = "org.apache.spark.shuffle.sort.io.LocalDiskShuffleDataIO"
   private val OurIo = Set(LocalDiskIo, classOf[RemoteShuffleDataIO].getName)
 
@@ -86,7 +90,7 @@ private[lodestone] object ShuffleEligibility {
   private def hasUnknownCipher(conf: SparkConf): Boolean =
     conf.getBoolean("spark.authenticate", false) && {
       if (conf.getBoolean("spark.network.crypto.enabled", false)) {
-        !conf.get("spark.network.crypto.cipher", KnownCipher).equalsIgnoreCase(KnownCipher)
+        !KnownCiphers.exists(conf.get("spark.network.crypto.cipher", CounterMode).equalsIgnoreCase)
       } else {
         conf.getBoolean("spark.authenticate.enableSaslEncryption", false)
       }

@@ -26,7 +26,7 @@ final class RemoteDefaultsSuite {
     Seq(
       On,
       "spark.network.crypto.enabled" -> "true",
-      "spark.network.crypto.cipher" -> "AES/GCM/NoPadding"),
+      "spark.network.crypto.cipher" -> "AES/CBC/PKCS5Padding"),
     // There Spark makes a secret that no other process knows.
     Seq(On, Named, "spark.master" -> "yarn"),
     Seq(On, Named, "spark.master" -> "local[2]"),

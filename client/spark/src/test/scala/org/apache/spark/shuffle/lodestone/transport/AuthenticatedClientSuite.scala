@@ -13,7 +13,7 @@ import org.junit.jupiter.api.{AfterEach, Test}
 import org.junit.jupiter.api.Assertions.{assertEquals, assertTrue}
 import org.junit.jupiter.api.io.TempDir
 
-import org.apache.spark.SparkConf
+import org.apache.spark.{SparkConf, SPARK_VERSION}
 import org.apache.spark.network.sasl.SecretKeyHolder
 import org.apache.spark.shuffle.lodestone.DaemonProcess
 import org.apache.spark.shuffle.lodestone.config.HostPort
@@ -75,6 +75,14 @@ final class AuthenticatedClientSuite {
     }
   }
 
+  /** The client of 4.1.2 cannot read a second message: `test_authentication.py` runs newer ones. */
+  @Test def messagesThatCannotBeChangedAreUnderstoodAndAnswered(): Unit = {
+    start("--encrypted-only")
+    WithGcm.foreach { case (name, kind) =>
+      assertEquals(Success(daemon.incarnation), hello(client(kind, "app-1", Secret)), name)
+    }
+  }
+
   @Test def aClientWithoutTheSecretIsDeniedAndLearnsWhy(): Unit = {
     start()
     Kinds.foreach { case (name, kind) =>
@@ -120,9 +128,16 @@ private object AuthenticatedClientSuite {
   private val Secret = "0123456789abcdef" * 4
   private val On = Map("spark.authenticate" -> "true")
   private val Aes = On + ("spark.network.crypto.enabled" -> "true")
+  private val Second = "spark.network.crypto.authEngineVersion" -> "2"
+  private val Gcm = "spark.network.crypto.cipher" -> "AES/GCM/NoPadding"
 
   private val Kinds = Seq(
     "SASL" -> On,
     "AES, version 1" -> Aes,
-    "AES, version 2" -> (Aes + ("spark.network.crypto.authEngineVersion" -> "2")))
+    "AES, version 2" -> (Aes + Second))
+
+  /** Since Spark 4. */
+  private val WithGcm = Seq(
+    "AES/GCM, version 1" -> (Aes + Gcm),
+    "AES/GCM, version 2" -> (Aes + Gcm + Second)).filterNot(_ => SPARK_VERSION.startsWith("3."))
 }
