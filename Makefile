@@ -6,6 +6,8 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 
 TARGET := x86_64-unknown-linux-gnu
+AARCH64 := aarch64-unknown-linux-gnu
+ARM_DAEMON := dist/linux-aarch64/lodestone
 CARGO_TARGET_DIR ?= $(CURDIR)/daemon/target
 export CARGO_TARGET_DIR
 # MAKEFLAGS and MFLAGS name make's job server, which cargo cannot reach from a recipe.
@@ -16,7 +18,7 @@ COMET_JAR := lodestone-comet-0.12-spark-3.5_2.12.jar
 COMET_1_JAR := lodestone-comet-1.2-spark-4.1_2.13.jar
 GLUTEN_JAR := lodestone-gluten-1.6-spark-3.5_2.12.jar
 AURON_JAR := lodestone-auron-spark-3.5_2.12.jar
-JARS := $(addprefix dist/jars/,lodestone-spark-3.5_2.12.jar lodestone-spark-4_2.13.jar $(COMET_JAR) $(COMET_1_JAR) $(GLUTEN_JAR) $(AURON_JAR))
+JARS := $(addprefix dist/jars/,lodestone-spark-3.5_2.12.jar lodestone-spark-3.5_2.13.jar lodestone-spark-4_2.13.jar $(COMET_JAR) $(COMET_1_JAR) $(GLUTEN_JAR) $(AURON_JAR))
 JOBS_JAR := dist/jars/lodestone-e2e-jobs.jar
 TEST_VENVS := $(foreach name,3.5.9 4.0.5 4.1.4 4.2.1 4.3.0 bench test,.venv-$(name)/.ready)
 # The browser that opens the page of the demo in a test.
@@ -36,7 +38,7 @@ JOB_SOURCES := $(shell find e2e/jobs/src -type f) e2e/jobs/pom.xml
 SAY = @printf '\033[1m== %s\033[0m\n'
 
 .PHONY: help build demo bench tpcds sort numbers test conformance soak chaos attack fuzz planted lint advisories fmt clean daemon bench-tools tools
-.PHONY: browser fuzz-build fuzz-decode fuzz-connection test-fuzz test-rust test-jvm test-archives test-conformance test-e2e soak-daemon soak-threads soak-writers
+.PHONY: browser fuzz-build fuzz-decode fuzz-connection test-fuzz test-rust test-jvm test-archives test-conformance test-e2e aarch64 test-aarch64 soak-daemon soak-threads soak-writers
 
 help: ## lists the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -78,6 +80,8 @@ conformance: tools daemon $(JARS) ## Spark's own test suites, whose tests must c
 	@PYTHONPATH=e2e python3 -m conformance $(ARGS)
 	$(if $(ARGS),,$(MVN) -f client/pom.xml -pl spark-3.5 -am test -Dexcluded.tests= -Dgroups=seldom)
 	$(if $(ARGS),,$(MVN) -f client/pom.xml -pl spark-4 -am test -Dexcluded.tests= -Dgroups=seldom-4)
+	$(if $(ARGS),,$(MVN) -f client/pom.xml -pl spark-3.5-scala-2.13 test -Dmaven.test.skip=false)
+	$(if $(ARGS),,@$(MAKE) --no-print-directory test-aarch64)
 	$(if $(ARGS),,@$(MAKE) --no-print-directory test-e2e E2E_ARGS=--all-lines)
 
 lint: tools .venv-test/.ready ## formatters, linters and the house law, warnings are errors
@@ -199,6 +203,23 @@ daemon: tools
 
 dist/lodestone: | daemon ;
 
+# In the plugin jars beside the other one, from then on. Needs rustup and a linker: .ci/check-tools says what is missing.
+aarch64: tools ## adds the daemon for 64-bit ARM to dist/, and to the plugin jars when they are built
+	@.ci/check-tools aarch64
+	$(SAY) "building the daemon for aarch64"
+	cd daemon && $(CARGO) static-aarch64 -q -p lodestone-server
+	@mkdir -p dist/linux-aarch64
+	@cmp -s $(CARGO_TARGET_DIR)/$(AARCH64)/release/lodestone $(ARM_DAEMON) \
+	  || install -m 755 $(CARGO_TARGET_DIR)/$(AARCH64)/release/lodestone $(ARM_DAEMON)
+
+# The same tests as for the other kind of CPU, on an emulated one.
+test-aarch64: aarch64
+	@.ci/check-tools qemu
+	$(SAY) "Rust: wire, authentication and store on aarch64"
+	cd daemon && CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=aarch64-linux-gnu-gcc \
+	  CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER="qemu-aarch64-static -L /usr/aarch64-linux-gnu" \
+	  $(CARGO) test -q --target $(AARCH64) -p lodestone-wire -p lodestone-auth -p lodestone-store
+
 # Only benches and tests need these. A command of its own, so that the daemon has no feature that only they need.
 bench-tools: tools ## fills dist/ with lodestone-bench (load for services) and lodestone-sort (records to sort)
 	$(SAY) "building lodestone-bench and lodestone-sort"
@@ -213,11 +234,12 @@ define installed
 endef
 
 # The plugin jars, with the daemon inside, and what engines need beside them.
-$(JARS) &: $(PLUGIN_SOURCES) dist/lodestone
+$(JARS) &: $(PLUGIN_SOURCES) dist/lodestone $(wildcard $(ARM_DAEMON))
 	$(SAY) "building the plugin for Spark 3.5, Spark 4 and engines"
 	$(MVN) -f client/pom.xml -Pbundle -Dmaven.test.skip=true package
 	@mkdir -p dist/jars
 	install -m 644 client/spark-3.5/target/lodestone-spark-3.5_2.12.jar dist/jars/
+	install -m 644 client/spark-3.5-scala-2.13/target/lodestone-spark-3.5_2.13.jar dist/jars/
 	install -m 644 client/spark-4/target/lodestone-spark-4_2.13.jar dist/jars/
 	install -m 644 client/comet-0.12-spark-3.5/target/$(COMET_JAR) dist/jars/
 	install -m 644 client/comet-1.2-spark-4.1/target/$(COMET_1_JAR) dist/jars/

@@ -5,7 +5,7 @@ import socket
 import struct
 from dataclasses import dataclass
 
-PROTOCOL_VERSION = 7
+PROTOCOL_VERSION = 8
 
 CHUNK_REQUEST, CHUNK, CHUNK_FAILURE = 0, 1, 2
 RPC_REQUEST, RPC_RESPONSE, RPC_FAILURE = 3, 4, 5

@@ -34,6 +34,7 @@ class Daemon:
         reserve: str = "0b",  # how full the disk of the test machine is decides nothing
         extra: tuple[str, ...] = (),
         dirs: Sequence[Path] = (),
+        program: tuple[str | Path, ...] = (DAEMON,),
     ):
         self.host = host
         self.directory = Path(directory)
@@ -43,6 +44,7 @@ class Daemon:
         self.reserve = reserve
         self.extra = extra
         self.dirs = dirs or [self.directory]
+        self.program = program
         self.port = port
         self.admin_port = 0
         self.ready: dict[str, str] = {}
@@ -56,7 +58,7 @@ class Daemon:
     def start(self) -> None:
         """Starts and waits for the line that says it is ready."""
         command = [
-            *self.host.enter, DAEMON, "serve",
+            *self.host.enter, *self.program, "serve",
             "--listen", self.host_port,
             "--admin", f"127.0.0.1:{self.admin_port}",
             "--dir", ",".join(map(str, self.dirs)),

@@ -14,7 +14,7 @@ import tempfile
 from pathlib import Path
 
 from .hosts import LOOPBACK, Host
-from .paths import ROOT, python_of
+from .paths import ROOT, python_of, spark_home
 from .readable import readable
 
 STOP_TIMEOUT_S = 60
@@ -99,6 +99,7 @@ def stop_idle(timeout_s: float = STOP_TIMEOUT_S) -> None:
 
 def environment(spark_version: str, host: Host = LOOPBACK) -> dict[str, str]:
     """Returns this process's environment, without variables that lead to another Spark."""
-    kept = {k: v for k, v in os.environ.items() if k not in ("SPARK_HOME", "SPARK_CONF_DIR")}
+    kept = {k: v for k, v in os.environ.items() if k != "SPARK_CONF_DIR"}
     ours = {"PYTHONPATH": str(ROOT / "e2e"), "SPARK_LOCAL_IP": host.address}
+    ours["SPARK_HOME"] = str(spark_home(spark_version))
     return {**kept, **ours, "PYSPARK_PYTHON": str(python_of(spark_version))}

@@ -133,23 +133,27 @@ fn greetings(book: &mut Book) {
         "plain",
         &format!(
             "protocolVersion={PROTOCOL_VERSION} serverVersion=0.1.0 \
-             incarnation=0x0123456789abcdef {LOAD}"
+             incarnation=0x0123456789abcdef {LOAD} zone=eu-west-1a"
         ),
         HelloReply {
             protocol_version: PROTOCOL_VERSION,
             server_version: "0.1.0".into(),
             incarnation: 0x0123_4567_89ab_cdef,
             load: load(),
+            zone: "eu-west-1a".into(),
         },
     );
     book.add(
         "edges",
-        &format!("protocolVersion={PROTOCOL_VERSION} serverVersion='' incarnation=-1 {EDGE_LOAD}"),
+        &format!(
+            "protocolVersion={PROTOCOL_VERSION} serverVersion='' incarnation=-1 {EDGE_LOAD} zone=''"
+        ),
         HelloReply {
             protocol_version: PROTOCOL_VERSION,
             server_version: String::new(),
             incarnation: -1,
             load: edge_load(),
+            zone: String::new(),
         },
     );
 }

@@ -12,7 +12,9 @@ use clap::{ArgMatches, Args, FromArgMatches};
 use serde::Deserialize;
 use toml::Table;
 
-use values::{Address, Connections, FileName, Kept, LogFormat, LogLevel, Memory, Percentage, Time};
+use values::{
+    Address, Connections, FileName, Kept, LogFormat, LogLevel, Memory, Percentage, Time, Zone,
+};
 use values::{directories, directory, given, parsed, path};
 
 /// Longest configuration file.
@@ -75,6 +77,11 @@ pub struct Config {
     /// With secrets: clients must also encrypt (`spark.network.crypto.enabled`).
     #[arg(long)]
     pub encrypted_only: bool,
+    /// Zone or rack of this host, as on other services that fail together with it. Both replicas of
+    /// a partition are in different ones where that is possible.
+    #[arg(long, value_name = "NAME")]
+    #[serde(deserialize_with = "given")]
+    pub zone: Option<Zone>,
     /// Lowest severity that is logged: error, warn, info, debug, trace.
     #[arg(
         long,

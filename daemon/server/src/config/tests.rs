@@ -145,6 +145,26 @@ fn secrets_and_encryption_are_given_by_flag_or_file() {
 }
 
 #[test]
+fn a_zone_is_a_name_that_shows_what_it_is() {
+    let file = "dir = '/a'\nzone = 'eu-west-1a'";
+    for config in [
+        parsed(file).unwrap(),
+        both("", &["--dir", "/a", "--zone", "eu-west-1a"]),
+    ] {
+        assert_eq!(config.zone, Some(Zone("eu-west-1a".to_owned())));
+    }
+    for wrong in ["", "two words", "line\\nbreak", "\u{e9}", &"z".repeat(101)] {
+        let error = parsed(&format!("dir = '/a'\nzone = \"{wrong}\"")).unwrap_err();
+        let expected = "test.toml: `zone`: ";
+        assert!(
+            error.to_string().starts_with(expected),
+            "{wrong:?}: {error}"
+        );
+        assert!(error.to_string().contains("such as eu-west-1a"));
+    }
+}
+
+#[test]
 fn an_empty_name_is_refused_on_the_command_line_as_well() {
     let command = ServeArgs::augment_args(clap::Command::new("serve"));
     let error = command

@@ -17,6 +17,9 @@ use toml::Value;
 /// Least memory that the daemon can work with.
 const MIN_MEMORY_BYTES: u64 = 16 << 20;
 
+/// Longest name of a zone: clients get it with each greeting.
+const MAX_ZONE_CHARS: usize = 100;
+
 /// An address of this host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Address(pub SocketAddr);
@@ -136,6 +139,26 @@ impl FromStr for FileName {
             "" => Err("an empty name is no file".to_owned()),
             _ => Ok(Self(text.into())),
         }
+    }
+}
+
+/// The name of a part of a cluster that fails as a whole.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Zone(pub String);
+
+impl FromStr for Zone {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let is_name = (1..=MAX_ZONE_CHARS).contains(&text.len())
+            && text.chars().all(|char| char.is_ascii_graphic());
+        if is_name {
+            return Ok(Self(text.to_owned()));
+        }
+        Err(format!(
+            "`{text}` is no name of 1 to {MAX_ZONE_CHARS} ASCII characters without spaces, such \
+             as eu-west-1a"
+        ))
     }
 }
 

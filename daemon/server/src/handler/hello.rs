@@ -24,5 +24,6 @@ pub(super) fn hello(call: &Call, message: Hello) -> Result<HelloReply, Refusal> 
         server_version: env!("CARGO_PKG_VERSION").to_owned(),
         incarnation: call.service.incarnation(),
         load: call.service.load(),
+        zone: call.service.zone.clone(),
     })
 }

@@ -96,6 +96,7 @@ async fn status(State(service): State<Arc<Service>>) -> Response {
     let load = service.load();
     Json(json!({
         "version": env!("CARGO_PKG_VERSION"),
+        "zone": service.zone,
         "incarnation": service.store.incarnation().to_string(),
         "state": state_name(load.state),
         "memory_used_bytes": load.memory_used,

@@ -174,6 +174,7 @@ async fn daemon(config: Config, log: Arc<Log>) -> Result<(), StartError> {
         None => None,
     };
     let protection = protection(&config)?;
+    let zone = config.zone.clone().map(|zone| zone.0).unwrap_or_default();
     let stop = Stop::default();
     shutdown::on_signals(stop.clone(), log)?;
     let split = MemorySplit::of(match config.memory {
@@ -188,7 +189,7 @@ async fn daemon(config: Config, log: Arc<Log>) -> Result<(), StartError> {
     if config.memory == Memory::Auto {
         tokio::spawn(memory::follow(Arc::clone(&store), Kernel::default()));
     }
-    let service = Service::with_disks(Arc::clone(&store), split, fs, protection);
+    let service = Service::with_disks(Arc::clone(&store), split, fs, protection, zone);
     let line = ready_line(&listener, admin.as_ref(), &store)?;
     if let Some(listener) = admin {
         let (service, stop) = (Arc::clone(&service), stop.watch());

@@ -132,6 +132,8 @@ pub struct Service {
     pub drained: watch::Sender<bool>,
     /// What clients must do first.
     pub protection: Protection,
+    /// The part of the cluster that fails as a whole with this host. Empty: not known.
+    pub zone: String,
     next_stream: AtomicI64,
 }
 
@@ -150,18 +152,20 @@ impl Service {
             Arc::new(no_disks),
             threads,
             Protection::default(),
+            String::new(),
         )
     }
 
     /// Splits the budget like [`Service::new`], with the metrics of the disks that the store writes
-    /// to, and with what clients must do first.
+    /// to, with what clients must do first, and with the zone of this host.
     pub fn with_disks(
         store: Arc<Store>,
         split: MemorySplit,
         fs: Arc<MeasuredFs>,
         protection: Protection,
+        zone: String,
     ) -> Arc<Self> {
-        Self::build(store, split, fs, Threads::OfRuntime, protection)
+        Self::build(store, split, fs, Threads::OfRuntime, protection, zone)
     }
 
     fn build(
@@ -170,6 +174,7 @@ impl Service {
         fs: Arc<MeasuredFs>,
         threads: Threads,
         protection: Protection,
+        zone: String,
     ) -> Arc<Self> {
         // Stream ids of another daemon must not match.
         let kept_bytes = (split.upload_bytes / KEPT_PART).min(MAX_KEPT_BYTES);
@@ -196,6 +201,7 @@ impl Service {
             looks: watch::Sender::new(0),
             drained: watch::Sender::new(false),
             protection,
+            zone,
             next_stream: AtomicI64::new(first_stream),
         })
     }

@@ -95,8 +95,8 @@ fn removed_means_refused(client: &mut Client, key: &ShuffleAddress) {
 }
 
 #[test]
-fn hello_and_lease_return_the_incarnation_and_the_load() {
-    let daemon = Daemon::start(&["--memory", "64MiB"]);
+fn hello_and_lease_return_the_incarnation_the_zone_and_the_load() {
+    let daemon = Daemon::start(&["--memory", "64MiB", "--zone", "rack-7"]);
     let mut client = Client::connect(&daemon);
     let client_name = "test/1 spark/none".to_owned();
     let reply: HelloReply = client.ask(&Hello {
@@ -104,6 +104,7 @@ fn hello_and_lease_return_the_incarnation_and_the_load() {
         client_name,
     });
     assert_eq!(reply.incarnation, daemon.incarnation());
+    assert_eq!(reply.zone, "rack-7");
     assert_eq!(reply.server_version, env!("CARGO_PKG_VERSION"));
     assert_eq!(
         (reply.load.state, reply.load.connections),

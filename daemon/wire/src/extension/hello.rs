@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! Hello      64  i32 protocolVersion, string clientName
-//! HelloReply 65  i32 protocolVersion, string serverVersion, i64 incarnation, Load
+//! HelloReply 65  i32 protocolVersion, string serverVersion, i64 incarnation, Load, string zone
 //! Load           i8 state, i64 memoryUsed, i64 memoryLimit, i64 diskFree, i64 diskTotal,
 //!                i32 connections, i32 shuffles
 //! ```
@@ -33,6 +33,8 @@ message! { strict, 65;
         pub incarnation: i64,
         /// How busy it is.
         pub load: Load,
+        /// The part of the cluster that fails as a whole with its host. Empty: not known.
+        pub zone: String,
     }
 }
 

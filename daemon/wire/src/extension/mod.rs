@@ -23,7 +23,7 @@ use crate::codec::{Field, FieldError, Reader};
 use crate::id::attempt_of;
 
 /// The version of the extension that this crate speaks.
-pub const PROTOCOL_VERSION: i32 = 7;
+pub const PROTOCOL_VERSION: i32 = 8;
 
 /// First type id of the extension; Spark's are below.
 pub const FIRST_ID: u8 = 64;

@@ -72,6 +72,8 @@ private[spark] object Reason {
   // A remote shuffle is moved, or run again.
   val ReplicasMissing =
     reason("REPLICAS_MISSING", "fewer services took part than the number of replicas")
+  val ReplicasInOneZone =
+    reason("REPLICAS_IN_ONE_ZONE", "one zone has both replicas of some partitions")
   val RemoteMoved =
     reason("REMOTE_MOVED", "the shuffle was moved from service to service too often")
   val ReaderCutOff = reason(

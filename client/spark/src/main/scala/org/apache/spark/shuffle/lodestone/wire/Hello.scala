@@ -5,19 +5,20 @@ private[spark] final case class Hello(protocolVersion: Int, clientName: String)
     extends Message(64)
 
 private[spark] object Hello {
-  val ProtocolVersion = 7
+  val ProtocolVersion = 8
 }
 
 private[spark] final case class HelloReply(
     protocolVersion: Int,
     serverVersion: String,
     incarnation: Long,
-    load: Load)
+    load: Load,
+    zone: String = "")
     extends Message(HelloReply.typeId)
 
 private[spark] object HelloReply extends Codec[HelloReply](65) {
   override private[wire] def read(in: WireReader): HelloReply =
-    HelloReply(in.int(), in.string(), in.long(), Load.read(in))
+    HelloReply(in.int(), in.string(), in.long(), Load.read(in), in.string())
 }
 
 private[spark] final case class Load(

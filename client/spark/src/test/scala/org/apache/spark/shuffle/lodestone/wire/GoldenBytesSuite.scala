@@ -51,7 +51,7 @@ final class GoldenBytesSuite {
   }
 
   @Test def theFieldsOfRequestsAreWhereTheProtocolPutsThem(): Unit = {
-    assertGolden("Hello.plain", Hello(7, "lodestone-spark/0.1.0 spark/4.1.2"))
+    assertGolden("Hello.plain", Hello(8, "lodestone-spark/0.1.0 spark/4.1.2"))
     assertGolden("RenewLease.plain", RenewLease(plain.app, plain.incarnation, 60000))
     assertGolden(
       "RegisterShuffle.plain",
@@ -73,7 +73,7 @@ final class GoldenBytesSuite {
 
   @Test def theFieldsOfAnswersAreWhereTheProtocolPutsThem(): Unit = {
     val load = Load(0, 1, 2, 3, 4, 5, 6)
-    assertGolden("HelloReply.plain", HelloReply(7, "0.1.0", plain.incarnation, load))
+    assertGolden("HelloReply.plain", HelloReply(8, "0.1.0", plain.incarnation, load, "eu-west-1a"))
     assertGolden("LeaseReply.plain", LeaseReply(7, 60000, load))
     val statuses = Array[Status](Status.Ok, Status.Duplicate, Status.Aborted)
     assertGolden("PushBatchReply.three-codes", PushBatchReply(7, isCommitted = false, statuses))

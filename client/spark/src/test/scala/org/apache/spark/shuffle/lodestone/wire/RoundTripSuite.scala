@@ -44,7 +44,7 @@ final class RoundTripSuite {
 
   private def messages(): Seq[(Codec[_ <: Message], Message)] = Seq(
     RequestCodecs.hello -> Hello(random.nextInt(), text()),
-    HelloReply -> HelloReply(random.nextInt(), text(), random.nextLong(), load()),
+    HelloReply -> HelloReply(random.nextInt(), text(), random.nextLong(), load(), text()),
     RequestCodecs.renewLease -> RenewLease(app(), random.nextLong(), random.nextLong()),
     LeaseReply -> LeaseReply(random.nextLong(), random.nextLong(), load()),
     RequestCodecs.registerShuffle -> RegisterShuffle(

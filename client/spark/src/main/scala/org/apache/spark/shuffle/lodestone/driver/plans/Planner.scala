@@ -140,10 +140,25 @@ private[driver] final class Planner(
       } else {
         report.counted(id, Reason.ServiceLeftOut, chosen.size - accepted.size)
         if (left.size < demand.replicas) report.counted(id, Reason.ReplicasMissing, 1)
-        shuffle.assign(left, demand.areNear)
+        val placed = if (demand.replicas > 1) inZones(id, left, chosen) else left
+        shuffle.assign(placed, demand.areNear)
         readers.check(shuffle)
       }
     }
+  }
+
+  /** Orders services so that the replicas of a partition are in different zones if they can be. */
+  private def inZones(
+      id: ShuffleGeneration,
+      left: Seq[ServiceLocation],
+      chosen: Seq[Service]): Seq[ServiceLocation] = {
+    val zones = chosen.map(service => service.address -> service.zone).toMap
+    val placed = Zones.apart(left)(service => zones(service.address))
+    val areKnown = chosen.exists(_.label.nonEmpty)
+    if (areKnown && placed.size > 1 && !Zones.areApart(placed)(service => zones(service.address))) {
+      report.counted(id, Reason.ReplicasInOneZone, 1)
+    }
+    placed
   }
 
   private def leave(shuffle: Shuffle, reason: Reason): Unit = {

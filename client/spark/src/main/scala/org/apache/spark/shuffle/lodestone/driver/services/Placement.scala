@@ -17,7 +17,7 @@ private[driver] final case class Demand(
 /**
  * Chooses services for a shuffle: as many as it has use for, and first those on hosts with
  * executors. All chosen services get equal amounts. So services without room get nothing, unless
- * those with room are too few.
+ * those with room are too few. Replicas are in different zones as far as zones allow it.
  */
 private[driver] object Placement {
 
@@ -40,7 +40,8 @@ private[driver] object Placement {
     val missing = if (roomy.size < demand.replicas) strained else Nil
     def inOrder(services: Seq[Service]): Seq[Service] =
       rotated(services, demand).sortBy(service => !near.contains(service.address.host))
-    (inOrder(roomy) ++ inOrder(missing)).take(wanted(demand))
+    val inTurn = inOrder(roomy) ++ inOrder(missing)
+    if (demand.replicas > 1) Zones.choose(inTurn, wanted(demand)) else inTurn.take(wanted(demand))
   }
 
   /** True if no service has room for its part. */

@@ -21,6 +21,12 @@ private[driver] final class Service(val address: HostPort) {
   var failures: Int = 0
   var asking: Boolean = false
 
+  /** The name that the service has for what fails together with its host, once it has answered. */
+  var label: String = ""
+
+  /** What fails as a whole with the service: its host, as far as is known. */
+  def zone: String = if (label.isEmpty) address.host else label
+
   def location: ServiceLocation = ServiceLocation(address.host, address.port, incarnation)
 }
 
@@ -134,7 +140,9 @@ private[driver] final class ServiceDirectory(
     client.hello(service.address).onComplete { outcome =>
       service.asking = false
       outcome match {
-        case Success(reply) => answered(service, reply.incarnation, reply.load)
+        case Success(reply) =>
+          service.label = reply.zone
+          answered(service, reply.incarnation, reply.load)
         case Failure(failure) =>
           failed(service, failure)
           log.warn(s"The shuffle service ${service.address} cannot be used: ${failure.getMessage}")

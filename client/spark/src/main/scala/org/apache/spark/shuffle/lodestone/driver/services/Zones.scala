@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+package org.apache.spark.shuffle.lodestone.driver.services
+
+import scala.collection.mutable
+
+/**
+ * Keeps the two replicas of a partition out of one zone. They are at neighbours in the list of
+ * services, whose last one is a neighbour of the first. So this is possible where no zone has more
+ * than half of the services.
+ */
+private[driver] object Zones {
+
+  /** Takes the first services of a list, but no more than half of them in one zone if others are. */
+  def choose(services: Seq[Service], count: Int): Seq[Service] = {
+    // With an odd number two zones could not take turns.
+    val even = math.min(count + count % 2, services.size)
+    val taken = mutable.Map.empty[String, Int].withDefaultValue(0)
+    val (within, beyond) = services.partition { service =>
+      taken(service.zone) += 1
+      taken(service.zone) <= even / 2
+    }
+    apart((within ++ beyond).take(even))(_.zone)
+  }
+
+  /** Orders a list so that neighbours are in different zones. */
+  def apart[T](services: Seq[T])(zoneOf: T => String): Seq[T] = {
+    val zones = services.map(zoneOf).distinct
+    val byZone = zones.map(zone => services.filter(zoneOf(_) == zone)).sortBy(-_.size).flatten
+    // Every second place first, and the largest zone first: it ends before the places run out.
+    val (first, second) = byZone.splitAt((byZone.size + 1) / 2)
+    byZone.indices.map(place => if (place % 2 == 0) first(place / 2) else second(place / 2))
+  }
+
+  def areApart[T](services: Seq[T])(zoneOf: T => String): Boolean =
+    services.zip(services.drop(1) ++ services.take(1)).forall { case (one, other) =>
+      zoneOf(one) != zoneOf(other)
+    }
+}

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+package org.apache.spark.shuffle.lodestone.driver.services
+
+import scala.util.Random
+
+import org.junit.jupiter.api.Assertions.{assertEquals, assertFalse, assertTrue}
+import org.junit.jupiter.api.Test
+
+import org.apache.spark.shuffle.lodestone.config.HostPort
+
+/** A zone that fails as a whole takes no partition with it that has two replicas. */
+final class ZonesSuite {
+
+  private def services(zones: String): Seq[Service] =
+    zones.zipWithIndex.map { case (zone, number) =>
+      val made = new Service(HostPort(s"host-$number", 7337))
+      made.label = zone.toString
+      made
+    }
+
+  private def chosen(zones: String, count: Int): String =
+    Zones.choose(services(zones), count).map(_.zone).mkString
+
+  private def areApart(zones: String): Boolean = Zones.areApart(zones)(_.toString)
+
+  @Test def `neighbours are in different zones where no zone has more than half`(): Unit = {
+    assertEquals("abab", chosen("aabb", 4))
+    assertEquals("abac", chosen("abac", 4))
+    val seed = Random.nextLong()
+    val random = new Random(seed)
+    for (_ <- 1 to 2000) {
+      val zones = Seq.fill(2 + random.nextInt(30))(('a' + random.nextInt(6)).toChar).mkString
+      val placed = Zones.apart(zones)(_.toString).mkString
+      assertEquals(zones.sorted, placed.sorted, s"seed $seed")
+      val largest = zones.groupBy(identity).values.map(_.length).max
+      assertEquals(2 * largest <= zones.length, areApart(placed), s"seed $seed: $zones, $placed")
+    }
+  }
+
+  @Test def `a shuffle that needs few services takes them from different zones`(): Unit = {
+    assertEquals("ab", chosen("aaab", 2))
+    assertEquals("abab", chosen("aaaabb", 4))
+    assertEquals("abab", chosen("aabb", 3), "three could not take turns")
+    assertTrue(areApart(chosen("aaabbbccc", 3)))
+  }
+
+  @Test def `services in one zone are used all the same`(): Unit = {
+    assertEquals("aaa", chosen("aaa", 3))
+    assertEquals(3, chosen("aab", 8).length)
+    assertEquals("", chosen("", 2))
+    assertFalse(areApart("aab"))
+  }
+
+  @Test def `services without a zone are told apart by their hosts`(): Unit = {
+    val twice = Seq("x", "x", "y", "y").map(host => new Service(HostPort(host, 7337)))
+    assertEquals(Seq("x", "y"), Zones.choose(twice, 2).map(_.address.host))
+  }
+}
