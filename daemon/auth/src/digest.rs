@@ -7,8 +7,10 @@ use base64::engine::general_purpose::STANDARD;
 use md5::{Digest, Md5};
 use subtle::ConstantTimeEq;
 
-use crate::directives::Directives;
 use crate::{Denied, Fresh, Secret};
+use directives::Directives;
+
+mod directives;
 
 /// Base64 of `sparkSaslUser`, the user of all applications.
 const USER: &str = "c3BhcmtTYXNsVXNlcg==";

@@ -4,7 +4,6 @@
 //! are given.
 
 mod digest;
-mod directives;
 pub mod exchange;
 pub mod gcm;
 mod handshake;

@@ -10,7 +10,7 @@ import scala.collection.mutable
  */
 private[driver] object Zones {
 
-  /** Takes the first services of a list, but no more than half of them in one zone if others are. */
+  /** Takes the first services of a list, no more than half of them in one zone if others are. */
   def choose(services: Seq[Service], count: Int): Seq[Service] = {
     // With an odd number two zones could not take turns.
     val even = math.min(count + count % 2, services.size)

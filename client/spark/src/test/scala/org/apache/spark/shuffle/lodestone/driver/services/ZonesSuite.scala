@@ -44,14 +44,14 @@ final class ZonesSuite {
     assertTrue(areApart(chosen("aaabbbccc", 3)))
   }
 
-  @Test def `services in one zone are used all the same`(): Unit = {
+  @Test def `services that are all in one zone are used`(): Unit = {
     assertEquals("aaa", chosen("aaa", 3))
     assertEquals(3, chosen("aab", 8).length)
     assertEquals("", chosen("", 2))
     assertFalse(areApart("aab"))
   }
 
-  @Test def `services without a zone are told apart by their hosts`(): Unit = {
+  @Test def `services without a zone are on different hosts`(): Unit = {
     val twice = Seq("x", "x", "y", "y").map(host => new Service(HostPort(host, 7337)))
     assertEquals(Seq("x", "y"), Zones.choose(twice, 2).map(_.address.host))
   }
