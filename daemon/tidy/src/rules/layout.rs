@@ -5,13 +5,14 @@ use crate::breach::Breach;
 use crate::repository::Repository;
 
 pub(super) const MAP: &str = "ARCHITECTURE.md";
-const TOP_FOLDERS: [&str; 7] = [
+const TOP_FOLDERS: [&str; 8] = [
     "daemon/",
     "client/",
     "protocol/",
     "docs/",
     "e2e/",
     "bench/",
+    "deploy/",
     ".ci/",
 ];
 

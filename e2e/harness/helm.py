@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Helm, and what it makes of the chart. `python -m harness.helm` writes `deploy/helm/rendered`."""
+
+import os
+import subprocess
+from pathlib import Path
+
+from .kept import kept
+from .paths import ROOT
+
+VERSION = "v3.22.0"
+FOLDER = ROOT / "deploy" / "helm"
+CHART, VALUES, RENDERED = (FOLDER / name for name in ("lodestone", "values", "rendered"))
+BUILT = ROOT / ".cache" / f"helm-{VERSION}"
+
+
+def helm(*arguments: object) -> subprocess.CompletedProcess:
+    """Runs Helm without a cluster. The first use builds it, which takes minutes."""
+    program = kept(BUILT, build) / "helm"
+    nowhere = {"KUBECONFIG": "/dev/null", "HELM_CACHE_HOME": str(BUILT / "cache")}
+    return subprocess.run(
+        [program, *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        env={**os.environ, **nowhere},
+    )
+
+
+def build(folder: Path) -> None:
+    module = f"helm.sh/helm/v3/cmd/helm@{VERSION}"
+    environment = {**os.environ, "GOBIN": str(folder), "CGO_ENABLED": "0"}
+    subprocess.run(["nice", "go", "install", "-ldflags=-s -w", module], env=environment, check=True)
+
+
+def rendering(name: str) -> str:
+    """Returns the objects for a file of values."""
+    values = ["--namespace", "shuffle", "--values", VALUES / f"{name}.yaml"]
+    said = helm("template", "lodestone", CHART, *values)
+    assert said.returncode == 0, said.stderr
+    return f"# SPDX-License-Identifier: Apache-2.0\n{said.stdout}"
+
+
+if __name__ == "__main__":
+    for values_of in sorted(VALUES.glob("*.yaml")):
+        (RENDERED / values_of.name).write_text(rendering(values_of.stem))
