@@ -17,8 +17,8 @@ REACH_TIMEOUT_S = 300
 class Gates:
     """The test's side. Pass `address` to the job."""
 
-    def __init__(self) -> None:
-        self._server = socket.create_server(("127.0.0.1", 0))
+    def __init__(self, host: str = "127.0.0.1") -> None:
+        self._server = socket.create_server((host, 0))
         self._changed = threading.Condition()
         self._waiting: dict[str, list[socket.socket]] = {}
         self._arrivals: defaultdict[str, list[int]] = defaultdict(list)

@@ -32,10 +32,15 @@ def build(folder: Path) -> None:
     subprocess.run(["nice", "go", "install", "-ldflags=-s -w", module], env=environment, check=True)
 
 
+def template(*arguments: object, chart: Path = CHART) -> subprocess.CompletedProcess:
+    # A Helm that nobody released takes Kubernetes for an old one.
+    version = ["--kube-version", "1.37.0", "--namespace", "shuffle"]
+    return helm("template", "lodestone", chart, *version, *arguments)
+
+
 def rendering(name: str) -> str:
     """Returns the objects for a file of values."""
-    values = ["--namespace", "shuffle", "--values", VALUES / f"{name}.yaml"]
-    said = helm("template", "lodestone", CHART, *values)
+    said = template("--values", VALUES / f"{name}.yaml")
     assert said.returncode == 0, said.stderr
     return f"# SPDX-License-Identifier: Apache-2.0\n{said.stdout}"
 

@@ -46,12 +46,13 @@ class Outcome:
 @dataclass
 class Job:
     """A function of `harness.jobs` with its arguments, and the configuration around it. If it
-    `is_stock`, it runs on Spark without the plugin and its jar."""
+    `is_stock`, it runs on Spark without the plugin and its jar. A value None in `conf` leaves a key
+    out that jobs have otherwise."""
 
     name: str
     arguments: dict = field(default_factory=dict)
     master: str = IN_THE_DRIVER
-    conf: dict[str, str] = field(default_factory=dict)
+    conf: dict[str, str | None] = field(default_factory=dict)
     driver: Host = LOOPBACK
     is_stock: bool = False
 
@@ -64,7 +65,7 @@ class SparkProcess:
         self._folder = Path(tempfile.mkdtemp(prefix="lodestone-e2e-"))
         is_ours = not job.is_stock
         ours = configuration(spark_version, self._folder, is_ours, job.driver, has_plugin=is_ours)
-        conf = ours | job.conf
+        conf = {key: value for key, value in (ours | job.conf).items() if value is not None}
         self._driver = driver.taken(spark_version, job.driver, conf)
         self.process = self._driver.process
         self._log_begin = self._driver.logged()

@@ -3,13 +3,14 @@
 these tests look at that. The tests with Helm itself run with --all-lines."""
 
 import json
+import shutil
 from pathlib import Path
 
 import kubernetes_validate
 import pytest
 import yaml
 
-from harness.helm import CHART, RENDERED, VALUES, helm, rendering
+from harness.helm import CHART, RENDERED, VALUES, helm, rendering, template
 
 NAMES = sorted(path.stem for path in VALUES.glob("*.yaml"))
 KUBERNETES = ["1.29", "1.37"]
@@ -158,18 +159,25 @@ def test_helm_finds_no_fault_in_the_chart(name):
     ],
 )
 def test_a_wrong_value_stops_the_installation_and_the_error_names_it(setting, words):
-    image = "image.repository=example/lodestone"
-    said = helm("template", "lodestone", CHART, "--set", image, "--set", setting)
+    said = template("--set", "image.repository=example/lodestone", "--set", setting)
     assert said.returncode != 0 and words in said.stderr, said.stdout + said.stderr
 
 
 @pytest.mark.seldom
-def test_the_notes_name_every_service_as_an_application_must():
-    said = helm(
-        "install", "lodestone", CHART, "--dry-run=client", "--values", VALUES / "small.yaml"
+def test_the_notes_name_every_service_as_an_application_must(tmp_path):
+    chart = tmp_path / "lodestone"
+    shutil.copytree(CHART, chart)
+    # Without a cluster Helm shows no notes, but objects.
+    notes = (chart / "templates" / "NOTES.txt").read_text()
+    (chart / "templates" / "_notes.tpl").write_text(f'{{{{ define "n" }}}}{notes}{{{{ end }}}}')
+    (chart / "templates" / "notes.yaml").write_text(
+        'kind: ConfigMap\nmetadata: {name: notes}\ndata: {notes: {{ include "n" . | quote }}}\n'
     )
-    names = [f"lodestone-{i}.lodestone.default.svc:7337" for i in range(2)]
-    assert f"spark.lodestone.services={','.join(names)}" in said.stdout, said.stdout + said.stderr
+    shown = ["--show-only", "templates/notes.yaml", "--values", VALUES / "small.yaml"]
+    said = template(*shown, chart=chart)
+    names = [f"lodestone-{i}.lodestone.shuffle.svc:7337" for i in range(2)]
+    text = yaml.safe_load(said.stdout)["data"]["notes"]
+    assert f"  spark.lodestone.services={','.join(names)}\n" in text
 
 
 def folder(path: Path) -> list[str]:

@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A StatefulSet: its pods come back under their names, with their volumes and other addresses."""
+
+import copy
+
+from ..daemon import wait_until
+from .api import Api, ApiError, name_of
+from .kubelet import Kubelet
+from .pod import Pod
+
+# A pod waits for what it drains, and for other processes on a busy machine.
+CHANGE_TIMEOUT_S = 120
+
+
+class StatefulSet:
+    """With an API server that has no controllers: does itself what their controller does."""
+
+    def __init__(self, api: Api, kubelet: Kubelet, manifest: dict):
+        self.api = api
+        self.kubelet = kubelet
+        self.manifest = manifest
+        metadata, self.spec = manifest["metadata"], manifest["spec"]
+        self.name, self.namespace = metadata["name"], metadata["namespace"]
+        self.folder = f"/api/v1/namespaces/{self.namespace}/pods"
+
+    def start(self) -> list[Pod]:
+        """Returns the pods when they are ready."""
+        for number in range(self.spec["replicas"]):
+            self.api.post(self.folder, self._pod(number))
+        return self.ready()
+
+    def update(self) -> list[Pod]:
+        """Replaces one pod after another: the next one when the one before is ready again."""
+        for number in reversed(range(self.spec["replicas"])):
+            self.replace(number)
+        return self.ready()
+
+    def replace(self, number: int) -> Pod:
+        """Deletes a pod, and returns the next of this name when it is ready."""
+        self._delete(number)
+        self.api.post(self.folder, self._pod(number))
+        return self.wait_ready(number)
+
+    def end(self) -> list[Pod]:
+        """Removes all pods, in good order, and returns what they were."""
+        return [self._delete(number) for number in range(self.spec["replicas"])]
+
+    def ready(self) -> list[Pod]:
+        return [self.wait_ready(number) for number in range(self.spec["replicas"])]
+
+    def wait_ready(self, number: int, other_than: Pod | None = None) -> Pod:
+        """Waits until a pod is ready that is not the named one."""
+        path = self.path(number)
+
+        def is_ready() -> bool:
+            thing = self.find(path)
+            if thing is None or (other_than and thing["metadata"]["uid"] == other_than.uid):
+                return False
+            conditions = thing["status"].get("conditions", [])
+            return any(c["type"] == "Ready" and c["status"] == "True" for c in conditions)
+
+        wait_until(is_ready, f"{path} is ready", CHANGE_TIMEOUT_S)
+        return self.kubelet.pod(f"{self.name}-{number}")
+
+    def path(self, number: int) -> str:
+        return f"{self.folder}/{self.name}-{number}"
+
+    def find(self, path: str) -> dict | None:
+        try:
+            return self.api.get(path)
+        except ApiError as error:
+            if error.status != 404:
+                raise
+            return None
+
+    def _delete(self, number: int) -> Pod:
+        was = self.kubelet.pod(f"{self.name}-{number}")
+        self.api.delete(self.path(number))
+        was.join(CHANGE_TIMEOUT_S)
+        assert not was.is_alive(), f"{was.name} does not end"
+        return was
+
+    def _pod(self, number: int) -> dict:
+        """Returns a pod as the controller makes it: its names, and a claim for each volume."""
+        name = f"{self.name}-{number}"
+        template = copy.deepcopy(self.spec["template"])
+        claims = [name_of(claim) for claim in self.spec.get("volumeClaimTemplates", [])]
+        volumes = [
+            {"name": claim, "persistentVolumeClaim": {"claimName": f"{claim}-{name}"}}
+            for claim in claims
+        ]
+        spec = template["spec"] | {"hostname": name, "subdomain": self.spec["serviceName"]}
+        spec["volumes"] = [*spec.get("volumes", []), *volumes]
+        labels = template["metadata"].get("labels", {})
+        metadata = {"name": name, "namespace": self.namespace, "labels": labels}
+        return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}

@@ -1,0 +1,245 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Spark on Kubernetes: executors and services are pods, with addresses, volumes and ends of their
+own."""
+
+import subprocess
+import sys
+
+import pytest
+import yaml
+
+from harness import driver, jvm
+from harness.helm import RENDERED
+from harness.kubernetes.cluster import Kubernetes
+from harness.kubernetes.images import spark_image, unpacked
+from harness.kubernetes.statefulset import StatefulSet
+from harness.paths import DAEMON, ROOT
+from harness.processes import command_line, descendants
+from harness.spark_process import Job
+
+MAPS, PARTITIONS = 6, 16
+LAYOUT = ROOT / "deploy" / "oci_layout.py"
+SERVICES = "lodestone-0.lodestone.shuffle.svc:7337,lodestone-1.lodestone.shuffle.svc:7337"
+
+
+@pytest.fixture(scope="module")
+def image(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("image")
+    layout = folder / "image.tar"
+    subprocess.run([sys.executable, LAYOUT, DAEMON, layout], check=True)
+    return unpacked(layout, folder / "root")
+
+
+@pytest.fixture(scope="module")
+def cluster(spark, image, tmp_path_factory):
+    """Starts one Kubernetes for all tests, so that they share the driver's JVM."""
+    of_services = {"lodestone:0.1.0": image, "example/lodestone:0.1.0": image}
+    images = {**of_services, "spark": spark_image(spark)}
+    folder = tmp_path_factory.mktemp("kubernetes") / "node"
+    started = Kubernetes(folder, images)
+    yield started
+    driver.stop_idle()
+    started.stop()
+
+
+@pytest.fixture
+def kubernetes(cluster):
+    """A Kubernetes without pods and volumes."""
+    yield cluster
+    cluster.clear()
+
+
+@pytest.fixture
+def manifest() -> dict:
+    """Returns the StatefulSet of the chart, with two services."""
+    return manifest_of("small")
+
+
+def manifest_of(name: str) -> dict:
+    documents = yaml.safe_load_all((RENDERED / f"{name}.yaml").read_text())
+    [workload] = [one for one in documents if one and one["kind"] == "StatefulSet"]
+    return workload
+
+
+@pytest.fixture
+def services(kubernetes, manifest) -> StatefulSet:
+    return kubernetes.stateful_set(manifest)
+
+
+@pytest.fixture
+def gates(kubernetes):
+    """Gates that pods reach."""
+    opened = kubernetes.gates()
+    yield opened
+    opened.close()
+
+
+def job_on(kubernetes, gates, spark, passes=1, **conf) -> Job:
+    """Returns a job with two executors, which are pods."""
+    arguments = {"maps": MAPS, "partitions": PARTITIONS, "passes": passes, "gates": gates.address}
+    ours = {
+        "spark.kubernetes.namespace": "jobs",
+        "spark.kubernetes.container.image": "spark",
+        "spark.kubernetes.allocation.batch.delay": "200ms",
+        "spark.executor.instances": "2",
+        "spark.executor.cores": "1",
+        "spark.executor.memory": "512m",
+        "spark.executorEnv.PYTHONPATH": str(ROOT / "e2e"),
+        "spark.scheduler.minRegisteredResourcesRatio": "1.0",
+        "spark.scheduler.maxRegisteredResourcesWaitingTime": "60s",
+        # Spark's own default: a volume at /var/data/spark-<uuid>.
+        "spark.local.dir": None,
+        # Names of services get other addresses, which a JVM otherwise notices after 30 s.
+        "spark.executor.extraJavaOptions": f"{jvm.options(spark)} -Dsun.net.inetaddr.ttl=1",
+        "spark.driver.extraJavaOptions": f"{jvm.options(spark)} -Dsun.net.inetaddr.ttl=1",
+    }
+    settings = ours | kubernetes.conf | conf
+    return Job("keyed_rows", arguments, kubernetes.api.master, settings, kubernetes.driver)
+
+
+@pytest.fixture
+def finish(gates, plain_answer):
+    """Opens all gates, waits for the end of a job, and compares its answer with plain Spark's."""
+
+    def to_the_end(running, job):
+        gates.open_all()
+        outcome = running.wait()
+        assert outcome.answer == plain_answer(job)
+        return outcome
+
+    return to_the_end
+
+
+def daemons_in(pod) -> list[str]:
+    """Returns the command lines of daemons in a pod of Spark."""
+    lines = [command_line(pid) for pid in descendants(pod.pid)]
+    return [" ".join(line) for line in lines if "serve" in line]
+
+
+def executor_pods(kubernetes) -> list:
+    pods = kubernetes.pods("jobs", **{"spark-role": "executor"})
+    return [kubernetes.kubelet.pod(pod["metadata"]["name"]) for pod in pods]
+
+
+@pytest.mark.seldom
+@pytest.mark.lines("4.1")
+def test_with_nothing_configured_each_pod_has_a_daemon_that_ends_with_it(
+    kubernetes, spark, gates, start_job, finish
+):
+    job = job_on(kubernetes, gates, spark)
+    running = start_job(job)
+    gates.run_maps(MAPS)
+    gates.open_all(but=("reduce-0",))
+    gates.wait_reached("reduce-0")
+    pods = executor_pods(kubernetes)
+    for pod in pods:
+        [daemon] = daemons_in(pod)
+        assert f"{pod.address}:0" in daemon and "/var/data/spark-" in daemon
+    outcome = finish(running, job)
+    assert outcome.report["totals"]["mergedBlocksRead"] == MAPS * PARTITIONS
+    assert outcome.reasons() == {}
+
+
+@pytest.mark.lines("4.1")
+def test_a_pod_that_is_killed_takes_its_daemon_along_and_costs_no_row(
+    kubernetes, spark, gates, start_job, finish
+):
+    job = job_on(kubernetes, gates, spark, passes=2)
+    running = start_job(job)
+    gates.run_first_pass(MAPS)
+    [killed, other] = executor_pods(kubernetes)
+    pids = descendants(killed.pid)
+    assert len(daemons_in(killed)) == 1
+    kubernetes.kill(killed)
+    assert not any(command_line(pid) for pid in pids)
+    assert len(daemons_in(other)) == 1
+    finish(running, job)
+    # Those of the other pod have their outputs.
+    assert sorted(set(gates.map_runs(MAPS))) == [1, 2]
+
+
+def remote(kubernetes, gates, spark, **conf) -> Job:
+    settings = {"spark.lodestone.mode": "remote", "spark.lodestone.services": SERVICES}
+    return job_on(kubernetes, gates, spark, passes=2, **{**settings, **conf})
+
+
+@pytest.mark.lines("4.1")
+def test_services_of_the_chart_keep_the_outputs_of_a_pod_that_is_killed(
+    kubernetes, services, spark, gates, start_job, finish
+):
+    services.start()
+    job = remote(kubernetes, gates, spark)
+    running = start_job(job)
+    gates.run_first_pass(MAPS)
+    kubernetes.kill(executor_pods(kubernetes)[0])
+    outcome = finish(running, job)
+    assert gates.map_runs(MAPS) == [1] * MAPS
+    assert outcome.report["totals"]["remote"] == 1
+    assert outcome.report["totals"]["originalsRead"] == 0
+    assert outcome.reasons() == {}
+    # Nobody needs them any more: their drains end them.
+    for pod in services.end():
+        assert pod.story[-1] == ("exit", 0), pod.story
+        assert "drained: nothing is held any more" in pod.log.read_text()
+
+
+@pytest.mark.lines("4.1")
+def test_a_rolling_update_of_the_services_under_a_job_costs_no_map_run(
+    kubernetes, services, spark, gates, start_job, finish
+):
+    before = services.start()
+    # Clients wait six times as long for a service that comes back.
+    job = remote(kubernetes, gates, spark, **{"spark.lodestone.request.timeout": "5s"})
+    running = start_job(job)
+    gates.run_maps(2)
+    gates.wait_reached("map-2")
+    gates.wait_reached("map-3")
+    after = services.update()
+    outcome = finish(running, job)
+    assert gates.map_runs(MAPS) == [1] * MAPS
+    assert outcome.reasons() == {}
+    assert outcome.report["totals"]["originalsRead"] == 0
+    for old, new in zip(before, after, strict=True):
+        assert old.address != new.address
+        # The drain gave up, because the job needs the data, and the daemon handed it over.
+        assert old.story == [("hook", False), ("signal", "SIGTERM"), ("exit", 0)]
+
+
+@pytest.mark.seldom
+@pytest.mark.lines("4.1")
+def test_a_service_that_comes_back_with_another_address_is_another_one_for_a_name_of_all(
+    kubernetes, manifest, spark, gates, start_job, finish
+):
+    manifest["spec"]["replicas"] = 1
+    services = kubernetes.stateful_set(manifest)
+    [service] = services.start()
+    conf = {
+        "spark.lodestone.services": "dns:lodestone.shuffle.svc:7337",
+        "spark.lodestone.request.timeout": "500ms",
+    }
+    job = remote(kubernetes, gates, spark, **conf)
+    running = start_job(job)
+    gates.run_first_pass(MAPS)
+    back = services.replace(0)
+    assert back.address != service.address
+    finish(running, job)
+    # A list of names avoids this.
+    assert gates.map_runs(MAPS) == [2] * MAPS
+
+
+@pytest.mark.seldom
+@pytest.mark.lines("4.1")
+def test_a_volume_whose_modes_kubernetes_changes_at_each_start_loses_remote_shuffles(
+    kubernetes, manifest, spark, gates, start_job, finish
+):
+    del manifest["spec"]["template"]["spec"]["securityContext"]["fsGroupChangePolicy"]
+    services = kubernetes.stateful_set(manifest)
+    services.start()
+    job = remote(kubernetes, gates, spark)
+    running = start_job(job)
+    gates.run_first_pass(MAPS)
+    for pod in services.update():
+        assert "remote shuffles are lost" in pod.log.read_text()
+    finish(running, job)
+    # What the chart sets avoids this.
+    assert gates.map_runs(MAPS) == [2] * MAPS
