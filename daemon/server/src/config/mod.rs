@@ -55,6 +55,9 @@ pub struct Config {
     #[arg(long, value_name = "FILE")]
     #[serde(deserialize_with = "given")]
     pub announce: Option<FileName>,
+    /// The daemon ends with its standard input, and stays in the process group that started it.
+    #[arg(long)]
+    pub stay: bool,
     /// The daemon ends after this long without a connection.
     #[arg(long, value_name = "TIME")]
     #[serde(deserialize_with = "given")]

@@ -152,6 +152,26 @@ pub fn on_signals(stop: Stop, log: Arc<Log>) -> io::Result<()> {
     Ok(())
 }
 
+/// Ends the process when its standard input ends. So it cannot outlive the process at the other end
+/// of the pipe, however that ends, and whoever has its signals.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the directories go with the process that is gone: there is nothing to hand over"
+)]
+pub fn on_end_of_input(log: Arc<Log>) -> io::Result<()> {
+    let follow = move || {
+        // No input means anything, and an error is an end.
+        let _ = io::copy(&mut io::stdin().lock(), &mut io::sink());
+        tracing::info!("the standard input has ended, and so does the daemon");
+        log.end();
+        std::process::exit(0);
+    };
+    thread::Builder::new()
+        .name("input".to_owned())
+        .spawn(follow)?;
+    Ok(())
+}
+
 #[expect(
     clippy::disallowed_methods,
     reason = "a second signal means: now, without destructors"

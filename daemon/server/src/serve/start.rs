@@ -162,7 +162,9 @@ async fn daemon(config: Config, log: Arc<Log>) -> Result<(), StartError> {
                 // The parent process may end, and Ctrl-C on its terminal is not for this daemon.
                 // This fails only for the leader of a group, as a command of an interactive shell
                 // is: that one ends with Ctrl-C.
-                let _ = rustix::process::setsid();
+                if !config.stay {
+                    let _ = rustix::process::setsid();
+                }
                 Some(announcement)
             }
             Claim::Theirs(line) => return Ok(say(&format!("{line} existing=true"))?),
@@ -176,6 +178,9 @@ async fn daemon(config: Config, log: Arc<Log>) -> Result<(), StartError> {
     let protection = protection(&config)?;
     let zone = config.zone.clone().map(|zone| zone.0).unwrap_or_default();
     let stop = Stop::default();
+    if config.stay {
+        shutdown::on_end_of_input(Arc::clone(&log))?;
+    }
     shutdown::on_signals(stop.clone(), log)?;
     let split = MemorySplit::of(match config.memory {
         Memory::Bytes(bytes) => bytes,

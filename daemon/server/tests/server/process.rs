@@ -138,6 +138,23 @@ fn of_daemons_with_one_announce_file_one_serves_and_the_others_name_it() {
 }
 
 #[test]
+fn a_daemon_that_is_to_stay_ends_with_the_process_that_started_it_and_others_do_not() {
+    let dir = tempfile::tempdir().unwrap();
+    let start = |name: &str, more: &[&str]| {
+        let file = dir.path().join(name);
+        Daemon::start(&[&["--announce", file.to_str().unwrap()], more].concat())
+    };
+    let mut stays = start("stays", &["--stay"]);
+    let mut leaves = start("leaves", &[]);
+    assert!(stays.is_in_our_group());
+    assert!(!leaves.is_in_our_group());
+    stays.end_input();
+    leaves.end_input();
+    assert!(stays.ended().success());
+    Client::connect(&leaves);
+}
+
+#[test]
 fn a_link_or_a_file_of_another_name_or_owner_in_place_of_the_announce_file_is_not_changed() {
     let dir = tempfile::tempdir().unwrap();
     let (file, other) = (dir.path().join("announce"), dir.path().join("other"));

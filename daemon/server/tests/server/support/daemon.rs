@@ -8,7 +8,9 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, kill_process, prlimit};
+use rustix::process::{
+    Pid, Resource, Rlimit, Signal, getpgid, getpgrp, getrlimit, kill_process, prlimit,
+};
 use tempfile::TempDir;
 
 /// How long anything may take before a test gives up.
@@ -41,6 +43,7 @@ impl Daemon {
     /// Starts it without waiting for the ready line.
     pub(crate) fn launch(dir: TempDir, extra: &[&str]) -> Self {
         let mut child = command(dir.path(), extra)
+            .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
@@ -160,6 +163,16 @@ impl Daemon {
 
     pub(crate) fn signal(&self, signal: Signal) {
         kill_process(Pid::from_child(&self.child), signal).unwrap();
+    }
+
+    /// Ends its standard input, as the end of the process that started it does.
+    pub(crate) fn end_input(&mut self) {
+        drop(self.child.stdin.take());
+    }
+
+    /// Returns true if a signal to the process group of this test reaches the daemon.
+    pub(crate) fn is_in_our_group(&self) -> bool {
+        getpgid(Some(Pid::from_child(&self.child))).unwrap() == getpgrp()
     }
 
     /// Waits for the end.

@@ -5,7 +5,8 @@ import java.io.{File, InputStream, IOException}
 import java.nio.charset.StandardCharsets.UTF_8
 import java.nio.file.{Files, Path}
 import java.nio.file.StandardCopyOption.REPLACE_EXISTING
-import java.util.concurrent.{CompletableFuture, ExecutionException, TimeoutException, TimeUnit}
+import java.util.concurrent.{CompletableFuture, ConcurrentLinkedQueue}
+import java.util.concurrent.{ExecutionException, TimeoutException, TimeUnit}
 
 import scala.annotation.tailrec
 
@@ -19,7 +20,8 @@ private[spark] final case class DaemonCommand(
     idleExitMs: Long,
     announce: Path,
     log: Path,
-    secrets: Option[Path] = None) {
+    secrets: Option[Path] = None,
+    endsWithContainer: Boolean = false) {
 
   def arguments: Seq[String] = Seq(
     binary.toString,
@@ -34,12 +36,16 @@ private[spark] final case class DaemonCommand(
     s"${TimeUnit.MILLISECONDS.toSeconds(idleExitMs)}s",
     "--announce",
     announce.toString) ++
-    secrets.toSeq.flatMap(path => Seq("--secrets", path.toString))
+    secrets.toSeq.flatMap(path => Seq("--secrets", path.toString)) ++
+    Seq("--stay").filter(_ => endsWithContainer)
 }
 
 /**
  * Starts the daemon as a process of its own. It outlives this process, because `--announce` makes
- * it leave our session, and ends when no application needs it.
+ * it leave our session, and ends when no application needs it. In a container of YARN it ends with
+ * the executor, which has the other end of its standard input. (It also stays in the group of
+ * processes to which YARN sends signals, but YARN sends none if it was quick to remove the files
+ * of a container that ended by itself.)
  */
 private[spark] object EmbeddedDaemon {
 
@@ -57,6 +63,9 @@ private[spark] object EmbeddedDaemon {
   /** The part of the log that the error has when a daemon does not start. */
   private val LogTailBytes = 600
 
+  /** Daemons whose input is open as long as they are referred to. A few: others have ended. */
+  private val ofContainer = new ConcurrentLinkedQueue[Process]()
+
   /**
    * Returns the ready line of the daemon that serves now: the new one, or one that started earlier.
    */
@@ -64,11 +73,17 @@ private[spark] object EmbeddedDaemon {
     rotate(command.log)
     val logStart = if (Files.exists(command.log)) Files.size(command.log) else 0L
     val builder = new ProcessBuilder(command.arguments: _*)
-      .redirectInput(ProcessBuilder.Redirect.from(new File("/dev/null")))
       .redirectError(ProcessBuilder.Redirect.appendTo(command.log.toFile))
     // Spark hands secrets to executors in their environment, and the daemon outlives them.
     builder.environment().keySet().removeIf(name => !Inherited.exists(name.startsWith))
+    if (!command.endsWithContainer) {
+      builder.redirectInput(ProcessBuilder.Redirect.from(new File("/dev/null")))
+    }
     val process = builder.start()
+    if (command.endsWithContainer) {
+      ofContainer.removeIf(one => !one.isAlive)
+      ofContainer.add(process)
+    }
     val line = firstLine(process.getInputStream)
     try {
       val text = line.get(timeoutMs, TimeUnit.MILLISECONDS)

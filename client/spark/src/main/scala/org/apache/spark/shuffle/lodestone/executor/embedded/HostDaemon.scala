@@ -18,6 +18,8 @@ import org.apache.spark.shuffle.lodestone.config.{HostPort, LodestoneConf, Logge
  *   asks the service at an address for its incarnation, or returns the error
  * @param secret
  *   what clients of the daemon must know. Applications without one have another daemon.
+ * @param endsWithContainer
+ *   whether the daemon ends with the container of this executor
  */
 private[spark] final class HostDaemon(
     conf: LodestoneConf,
@@ -25,7 +27,8 @@ private[spark] final class HostDaemon(
     user: String,
     host: String,
     incarnationAt: HostPort => Either[String, Long],
-    secret: Option[AppSecret] = None) extends Logged {
+    secret: Option[AppSecret] = None,
+    endsWithContainer: Boolean = false) extends Logged {
   import HostDaemon._
 
   def findOrStart(): HostPort = {
@@ -44,7 +47,8 @@ private[spark] final class HostDaemon(
       idleExitMs = conf.embeddedIdleTimeoutMs,
       announce = homes.head.resolve(s"$name.announce"),
       log = homes.head.resolve(s"$name.log"),
-      secrets = secrets.map { case (files, _) => files.directory })
+      secrets = secrets.map { case (files, _) => files.directory },
+      endsWithContainer = endsWithContainer)
     // Before the daemon is asked: it asks for the secret.
     secrets.foreach { case (files, one) => files.write(one) }
     running(command.announce).getOrElse {

@@ -92,7 +92,9 @@ private[spark] final class HostService(
   private def findOrStart(client: ServiceClient): HostPort = {
     val user = HostDaemon.safe(System.getProperty("user.name"))
     val roots = LocalRoots(conf, sys.env)
-    new HostDaemon(settings, roots, user, host, incarnationAt(client), secret).findOrStart()
+    val inContainer = LocalRoots.areOfContainer(sys.env)
+    new HostDaemon(settings, roots, user, host, incarnationAt(client), secret, inContainer)
+      .findOrStart()
   }
 }
 

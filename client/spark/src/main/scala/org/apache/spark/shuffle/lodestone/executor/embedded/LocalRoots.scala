@@ -21,6 +21,10 @@ private[spark] object LocalRoots {
   /** Names that Spark's `Utils.createDirectory` makes: a word and a UUID. */
   private val MadeBySpark = "(spark|executor|blockmgr)-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 
+  /** Returns true in a container of YARN, which removes the directories with the application. */
+  def areOfContainer(environment: Map[String, String]): Boolean =
+    environment.contains("CONTAINER_ID")
+
   /** Reads the settings in Spark's own order (`Utils.getConfiguredLocalDirs`). */
   def apply(conf: SparkConf, environment: Map[String, String]): Seq[Path] =
     apply(conf, environment, MountPoints.ofThisProcess().contains(_))
@@ -29,8 +33,7 @@ private[spark] object LocalRoots {
       conf: SparkConf,
       environment: Map[String, String],
       isMounted: Path => Boolean): Seq[Path] = {
-    val onYarn = environment.contains("CONTAINER_ID")
-    val yarnDirs = environment.get("LOCAL_DIRS").filter(_ => onYarn)
+    val yarnDirs = environment.get("LOCAL_DIRS").filter(_ => areOfContainer(environment))
     val listed = yarnDirs
       .map(_.split(","))
       .orElse(environment.get("SPARK_EXECUTOR_DIRS").map(_.split(File.pathSeparator)))
