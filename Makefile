@@ -21,6 +21,8 @@ AURON_JAR := lodestone-auron-spark-3.5_2.12.jar
 JARS := $(addprefix dist/jars/,lodestone-spark-3.5_2.12.jar lodestone-spark-3.5_2.13.jar lodestone-spark-4_2.13.jar $(COMET_JAR) $(COMET_1_JAR) $(GLUTEN_JAR) $(AURON_JAR))
 JOBS_JAR := dist/jars/lodestone-e2e-jobs.jar
 TEST_VENVS := $(foreach name,3.5.9 4.0.5 4.1.4 4.2.1 4.3.0 bench test,.venv-$(name)/.ready)
+# The class path of YARN's processes.
+YARN_JARS := .cache/yarn-jars/.ready
 # The browser that opens the page of the demo in a test.
 CHROMIUM := .cache/chromium/.ready
 DEMO_VENVS := $(foreach name,3.5.9 4.3.0 demo,.venv-$(name)/.ready)
@@ -39,7 +41,7 @@ SAY = @printf '\033[1m== %s\033[0m\n'
 
 .PHONY: help build image demo bench tpcds sort numbers test conformance soak chaos attack fuzz planted lint advisories fmt clean daemon
 .PHONY: bench-tools tools browser fuzz-build fuzz-decode fuzz-connection test-fuzz test-rust test-jvm test-archives test-conformance test-e2e
-.PHONY: aarch64 test-aarch64 soak-daemon soak-threads soak-writers
+.PHONY: aarch64 test-aarch64 yarn-jars soak-daemon soak-threads soak-writers
 
 help: ## lists the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -69,7 +71,7 @@ numbers: ## writes the table of numbers in README.md from bench/results/ratios.c
 # because each of them leaves a core idle for a part of its time: linkers, Maven, suites that wait for a time-out.
 test: tools .venv-test/.ready ## everything that CI runs
 	@.ci/check-tools cxx
-	@$(MAKE) --no-print-directory $(TEST_VENVS) browser & fetching=$$!; \
+	@$(MAKE) --no-print-directory $(TEST_VENVS) browser yarn-jars & fetching=$$!; \
 	  $(MAKE) --no-print-directory -j 2 -O lint $(JOBS_JAR) daemon $(JARS) bench-tools || { kill $$fetching; exit 1; }; \
 	  archives=test-archives; wait $$fetching || archives=; \
 	  $(MAKE) --no-print-directory -j 2 -O test-rust test-jvm $$archives test-fuzz test-conformance
@@ -186,7 +188,7 @@ test-jvm: tools daemon $(JARS)
 	$(MVN) -f client/pom.xml test
 
 test-e2e: tools daemon bench-tools $(JARS) $(JOBS_JAR)
-	@$(MAKE) --no-print-directory -j 2 -O $(TEST_VENVS) browser
+	@$(MAKE) --no-print-directory -j 2 -O $(TEST_VENVS) browser yarn-jars
 	@$(MAKE) --no-print-directory -j 2 -O test-archives
 	$(SAY) "end to end: real Spark processes, real daemons"
 	.venv-test/bin/python -m pytest -q --durations=25 -n 5 --dist loadgroup -c e2e/pytest.ini e2e/tests $(E2E_ARGS)
@@ -277,6 +279,13 @@ $(CHROMIUM): $(wildcard e2e/chromium/*) .venv-test/.ready
 	@rm -rf $(@D) && mkdir -p $(@D) && cp e2e/chromium/* $(@D)
 	@cd $(@D) && export PATH="$(CURDIR)/.venv-test/bin:$$PATH" \
 	  && npm ci --loglevel error --no-audit --no-fund --ignore-scripts && node unpack.mjs && rm -rf node_modules
+	@touch $@
+
+yarn-jars: $(YARN_JARS)
+
+$(YARN_JARS): e2e/yarn/pom.xml
+	$(SAY) "jars of YARN's ResourceManager and NodeManager"
+	@rm -rf $(@D) && mvn -q -B -f $< dependency:copy-dependencies -DoutputDirectory=$(CURDIR)/$(@D)
 	@touch $@
 
 # Classes of Spark and the plugin as a JVM keeps them in memory.

@@ -339,6 +339,22 @@ def two_attempts_of_a_map(spark, maps=6, partitions=8, rows=12000, gates=None):
     return summaries(shuffled)
 
 
+def with_a_greedy_attempt(spark, maps=6, partitions=8, rows=12000, megabytes=2000, gates=None):
+    """Summarizes rows as `keyed_rows`. With gates, the first attempt of map 0 takes more memory
+    than its container may have, and waits at gate `greedy` for its end."""
+
+    def make(index, numbers):
+        if gates and index == 0 and TaskContext.get().attemptNumber() == 0:
+            taken = b"x" * (megabytes << 20)
+            stand_before(gates, "greedy")
+            del taken
+        for number in numbers:
+            yield number, value_of(number, 200)
+
+    made = spark.sparkContext.parallelize(range(rows), maps).mapPartitionsWithIndex(make)
+    return summaries(made.partitionBy(partitions))
+
+
 def reshuffled_at_random(spark, rows=12000, gates=None):
     """Returns each row once, through a shuffle that sends it elsewhere when it is repeated. Gates:
     `reread-<i>` in its reduce task i."""
