@@ -43,6 +43,12 @@ pub enum Verb {
     /// the service, for instance as a container's preStop hook. Example: lodestone drain --timeout
     /// 30m
     Drain(DrainArgs),
+    /// Tell a service that an application has ended.
+    ///
+    /// It drops all that it holds of the application, and forgets its executors. Drivers with the
+    /// plugin say this themselves; stock Spark does not, and its cluster can. Run it on the host of
+    /// the service. Example: lodestone end application_1700000000000_0001
+    End(EndArgs),
 }
 
 /// Arguments of `explain`.
@@ -80,4 +86,15 @@ pub struct DrainArgs {
     /// Let the service take new work again
     #[arg(long, conflicts_with = "timeout")]
     pub cancel: bool,
+}
+
+/// Arguments of `end`.
+#[derive(Debug, Args)]
+pub struct EndArgs {
+    /// Spark's application id
+    #[arg(value_name = "APP")]
+    pub app: String,
+    /// The service
+    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:7337")]
+    pub service: String,
 }

@@ -242,6 +242,7 @@ pub fn greet(call: &Call, body: &[u8]) -> Option<Answer> {
 pub fn operator(call: &Call, body: &[u8]) -> Answer {
     match body.first() {
         Some(&ext::drain::Drain::ID) => extension(call, body, drain::drain),
+        Some(&ext::remove::EndApplication::ID) => extension(call, body, remove::ended_application),
         other => {
             let detail = format!("message {other:?} is no request of an operator");
             refuse(call, &Code::Malformed.because(detail))

@@ -45,6 +45,18 @@ pub(super) fn application(call: &Call, message: EndApplication) -> Result<Done, 
     })
 }
 
+/// The operator's word for the end of an application, which may have said so itself.
+pub(super) fn ended_application(call: &Call, message: EndApplication) -> Result<Done, Refusal> {
+    let app = message.app;
+    if call.service.store.end_everywhere(app.as_str()) {
+        call.service.metrics.remove_applications_total.inc();
+        tracing::info!(%app, "application ended, says an operator");
+    }
+    Ok(Done {
+        incarnation: call.service.incarnation(),
+    })
+}
+
 /// The names of blocks that are decoded at once: a name takes more memory than its bytes.
 pub const NAMES_AT_ONCE: usize = 512;
 

@@ -4,6 +4,7 @@
 pub mod admin;
 mod ask;
 pub mod drain;
+pub mod end;
 pub mod explain;
 mod figures;
 pub mod local;

@@ -19,7 +19,7 @@ use crate::config::values::Memory;
 use crate::config::{Config, ConfigError};
 use crate::connection::GATHERED_CHUNKS;
 use crate::metrics::disks::MeasuredFs;
-use crate::operator::{admin, drain, explain, local};
+use crate::operator::{admin, drain, end, explain, local};
 use crate::process::announce::{self, AnnounceError, Announcement, Claim};
 use crate::process::log::Log;
 use crate::process::memory::{self, Kernel};
@@ -79,6 +79,7 @@ pub fn run() -> ExitCode {
         Verb::Serve(args) => exit(args.config().map_err(StartError::from).and_then(start)),
         Verb::Explain(args) => exit(explain::run(&args)),
         Verb::Drain(args) => exit(drain::run(&args)),
+        Verb::End(args) => exit(end::run(&args)),
     }
 }
 

@@ -14,6 +14,7 @@ mod connections;
 mod disk;
 mod disk_of_everything;
 mod drain;
+mod end;
 mod explain;
 mod hanging;
 mod hostile;

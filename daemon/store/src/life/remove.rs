@@ -4,7 +4,9 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use lodestone_model::{AppAttempt, AppId, Code, GenerationId, Refusal, ShuffleId, ShuffleKey};
+use lodestone_model::{
+    AppAttempt, AppId, Code, GenerationId, Refusal, ShuffleId, ShuffleKey, spark_id,
+};
 
 use crate::resource::{locked, reading, writing};
 use crate::state::application::{Application, ApplicationState};
@@ -66,6 +68,20 @@ impl Store {
         }
         self.forget(app, &application, |state| state.attempt <= attempt);
         Ok(())
+    }
+
+    /// Drops everything of an application of Spark, of all its attempts and drivers, because its
+    /// cluster says that it has ended. Returns true if anything was known of it.
+    pub fn end_everywhere(&self, id: &str) -> bool {
+        let known: Vec<(AppId, Arc<Application>)> = reading(&self.applications)
+            .iter()
+            .filter(|(app, _)| spark_id(app.as_str()) == id)
+            .map(|(app, application)| (app.clone(), Arc::clone(application)))
+            .collect();
+        let ended = known
+            .iter()
+            .filter(|(app, application)| self.forget(app, application, |_| true));
+        ended.count() > 0
     }
 
     /// Drops the application if `still` holds. Returns true if it did.
