@@ -18,7 +18,8 @@ COMET_JAR := lodestone-comet-0.12-spark-3.5_2.12.jar
 COMET_1_JAR := lodestone-comet-1.2-spark-4.1_2.13.jar
 GLUTEN_JAR := lodestone-gluten-1.6-spark-3.5_2.12.jar
 AURON_JAR := lodestone-auron-spark-3.5_2.12.jar
-JARS := $(addprefix dist/jars/,lodestone-spark-3.5_2.12.jar lodestone-spark-3.5_2.13.jar lodestone-spark-4_2.13.jar $(COMET_JAR) $(COMET_1_JAR) $(GLUTEN_JAR) $(AURON_JAR))
+YARN_JAR := lodestone-yarn.jar
+JARS := $(addprefix dist/jars/,$(addprefix lodestone-spark-,3.5_2.12.jar 3.5_2.13.jar 4_2.13.jar) $(COMET_JAR) $(COMET_1_JAR) $(GLUTEN_JAR) $(AURON_JAR) $(YARN_JAR))
 JOBS_JAR := dist/jars/lodestone-e2e-jobs.jar
 TEST_VENVS := $(foreach name,3.5.9 4.0.5 4.1.4 4.2.1 4.3.0 bench test,.venv-$(name)/.ready)
 # The class path of YARN's processes.
@@ -252,6 +253,7 @@ $(JARS) &: $(PLUGIN_SOURCES) dist/lodestone $(wildcard $(ARM_DAEMON))
 	install -m 644 client/comet-1.2-spark-4.1/target/$(COMET_1_JAR) dist/jars/
 	install -m 644 client/gluten-1.6-spark-3.5/target/$(GLUTEN_JAR) dist/jars/
 	install -m 644 client/auron-spark-3.5/target/$(AURON_JAR) dist/jars/
+	install -m 644 client/yarn/target/$(YARN_JAR) dist/jars/
 
 $(JOBS_JAR): $(JOB_SOURCES)
 	$(SAY) "building the jobs of the demo and the end-to-end tests"

@@ -123,13 +123,8 @@ class Daemon:
             return json.load(reply)
 
     def counts(self) -> dict[str, int]:
-        """Returns the counters of the admin endpoint, without `lodestone_` and `_total`."""
-        url = f"http://127.0.0.1:{self.admin_port}/metrics"
-        with urllib.request.urlopen(url, timeout=5) as reply:
-            found = re.findall(
-                r"^lodestone_(\w+)_total (\d+)$", reply.read().decode(), re.MULTILINE
-            )
-        return {name: int(value) for name, value in found}
+        """Returns the counters of the admin endpoint."""
+        return counts_at(self.admin_port)
 
     def stop(self) -> int:
         """Sends SIGTERM, and returns the exit code."""
@@ -139,6 +134,14 @@ class Daemon:
         if self.process.poll() is None:
             self.process.terminate()
         return self.process.wait(STOP_TIMEOUT_S)
+
+
+def counts_at(admin_port: int) -> dict[str, int]:
+    """Returns the counters of an admin endpoint, without `lodestone_` and `_total`."""
+    url = f"http://127.0.0.1:{admin_port}/metrics"
+    with urllib.request.urlopen(url, timeout=5) as reply:
+        found = re.findall(r"^lodestone_(\w+)_total (\d+)$", reply.read().decode(), re.MULTILINE)
+    return {name: int(value) for name, value in found}
 
 
 def services_of(daemons: Iterable[Daemon]) -> str:

@@ -30,6 +30,7 @@ NOT_USUAL = [line for line in EVERY_LINE if line not in USUAL_LINES]
 NOT_35, NOT_41 = ([line for line in EVERY_LINE if line != one] for one in USUAL_LINES)
 # The newest release of each plugin jar's line, which the demo shows.
 PLUGIN_LINES = ["3.5.9", "4.3.0"]
+YARN_JAR = ROOT / "dist" / "jars" / "lodestone-yarn.jar"
 
 
 def plugin_jar(spark_version: str) -> Path:

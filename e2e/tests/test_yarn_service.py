@@ -1,0 +1,205 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Stock Spark on YARN, whose NodeManagers have a daemon as their shuffle service: each starts one,
+hands it the secrets of applications, and tells it when they end."""
+
+import os
+import signal
+
+import pytest
+
+from harness.daemon import counts_at, free_port, wait_until
+from harness.hosts import Host
+from harness.paths import DAEMON, NOT_41, USUAL_LINES, YARN_JAR
+from harness.processes import daemons_below
+from harness.spark_process import Job
+from harness.yarn import Service, Yarn
+from harness.yarn_job import YarnJob
+
+MAPS, PARTITIONS = 6, 8
+BLOCKS = MAPS * PARTITIONS
+on_one_line = pytest.mark.lines(*USUAL_LINES, seldom=NOT_41)
+RECOVERING = {
+    "yarn.nodemanager.recovery.enabled": "true",
+    "yarn.nodemanager.recovery.supervised": "true",
+}
+AUTHENTICATED = {"spark.authenticate": "true", "spark.network.crypto.enabled": "true"}
+THROUGH_SERVICES = {"spark.shuffle.readHostLocalDisk": "false"}
+NO_IDLE_EXECUTORS = {
+    "spark.dynamicAllocation.enabled": "true",
+    "spark.dynamicAllocation.minExecutors": "0",
+    "spark.dynamicAllocation.initialExecutors": "2",
+    "spark.dynamicAllocation.maxExecutors": "2",
+    "spark.dynamicAllocation.executorIdleTimeout": "1s",
+}
+SPARKS_OWN_PUSH = {
+    "spark.shuffle.push.enabled": "true",
+    "spark.serializer": "org.apache.spark.serializer.KryoSerializer",
+    # Spark does not wait for pushes of small shuffles otherwise, nor use so few hosts.
+    "spark.shuffle.push.minShuffleSizeToWait": "0",
+    "spark.shuffle.push.mergersMinStaticThreshold": "1",
+}
+
+
+class Cluster:
+    """A cluster whose NodeManagers have the service, all on one port."""
+
+    def __init__(self, folder):
+        self.port = free_port()
+        self._folder = folder
+        self._admin: dict[str, int] = {}
+        self.yarn = Yarn(folder / "cluster", self._service, **RECOVERING)
+
+    def _service(self, host: Host) -> Service:
+        data, file = self.data(host.address), self._folder / f"{host.address}.toml"
+        data.mkdir()
+        self._admin[host.address] = free_port()
+        keys = {
+            "listen": f"{host.address}:{self.port}",
+            "admin": f"127.0.0.1:{self._admin[host.address]}",
+            "dir": str(data),
+            "memory": "256MiB",
+            "reserve": "0b",
+        }
+        file.write_text("".join(f'{key} = "{value}"\n' for key, value in keys.items()))
+        settings = {
+            "lodestone.program": str(DAEMON),
+            "lodestone.config": str(file),
+            "spark.authenticate": "true",
+        }
+        main = "io.lodestone.yarn.ShuffleService"
+        return Service("spark_shuffle", main, [YARN_JAR], settings)
+
+    def data(self, address: str):
+        return self._folder / f"data-{address}"
+
+    def daemons(self) -> list[int]:
+        return [pid for node in self.yarn.nodes for pid in daemons_below(node.folder)]
+
+    def counts(self, name: str) -> int:
+        return sum(counts_at(port)[name] for port in self._admin.values())
+
+    def secrets(self, application: str) -> list:
+        return list(self.yarn.folder.rglob(f"secrets/{application}"))
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory):
+    found = Cluster(tmp_path_factory.mktemp("yarn-service"))
+    yield found
+    found.yarn.stop()
+    wait_until(lambda: not found.daemons(), "the end of the daemons")
+
+
+@pytest.fixture
+def submit(spark, cluster):
+    """Submits jobs of stock Spark. One that still runs at the end of the test is killed."""
+    started = []
+
+    def run(name: str, arguments: dict, mode: str = "client", **conf: str) -> YarnJob:
+        service = {
+            "spark.shuffle.service.enabled": "true",
+            "spark.shuffle.service.port": str(cluster.port),
+        }
+        job = Job(name, arguments, conf=service | conf, is_stock=True)
+        started.append(YarnJob(spark, cluster.yarn, job, mode))
+        return started[-1]
+
+    yield run
+    for job in started:
+        job.kill()
+
+
+def assert_it_is_forgotten(cluster, application: str, ended_before: int):
+    wait_until(lambda: not cluster.secrets(application), "the end of its secrets")
+    ended = lambda: cluster.counts("remove_applications") > ended_before  # noqa: E731
+    wait_until(ended, "the end of the application at its services")
+
+
+@on_one_line
+@pytest.mark.seldom
+@pytest.mark.parametrize("recovery_disabled", ["false", "true"])
+def test_blocks_of_executors_that_dynamic_allocation_ends_are_read_by_those_who_know_the_secret(
+    recovery_disabled, cluster, submit, gates, plain_answer
+):
+    arguments = {"maps": MAPS, "partitions": PARTITIONS, "passes": 2, "gates": gates.address}
+    disabled = {"spark.yarn.shuffle.server.recovery.disabled": recovery_disabled}
+    conf = {**AUTHENTICATED, **THROUGH_SERVICES, **NO_IDLE_EXECUTORS, **disabled}
+    ended = cluster.counts("remove_applications")
+    running = submit("keyed_rows", arguments, **conf)
+    gates.run_first_pass(MAPS)
+    secrets = cluster.secrets(running.application)
+    assert [secret.stat().st_mode & 0o777 for secret in secrets] == [0o600] * 2
+    wait_until(lambda: not running.executors(), "the end of every executor", timeout_s=60)
+    read = cluster.counts("fetch_chunks")
+    gates.open_all()
+    outcome = running.wait()
+    assert outcome.answer == plain_answer(Job("keyed_rows", arguments))
+    assert gates.map_runs(MAPS) == [1] * MAPS
+    assert cluster.counts("fetch_chunks") - read == BLOCKS
+    assert_it_is_forgotten(cluster, running.application, ended)
+
+
+@on_one_line
+@pytest.mark.seldom
+def test_secrets_and_registrations_outlive_a_killed_daemon_and_a_killed_node_manager(
+    cluster, submit, gates, plain_answer
+):
+    arguments = {"maps": MAPS, "partitions": PARTITIONS, "passes": 2, "gates": gates.address}
+    conf = {**AUTHENTICATED, **THROUGH_SERVICES, **NO_IDLE_EXECUTORS}
+    running = submit("keyed_rows", arguments, **conf)
+    gates.run_first_pass(MAPS)
+    wait_until(lambda: not running.executors(), "the end of every executor", timeout_s=60)
+    before = cluster.daemons()
+    for node in cluster.yarn.nodes:
+        node.kill()
+    assert cluster.daemons() == before, "a killed NodeManager leaves its daemon to its executors"
+    for daemon in before:
+        os.kill(daemon, signal.SIGKILL)
+    for node in cluster.yarn.nodes:
+        node.start()
+    cluster.yarn.wait_for_nodes()
+    wait_until(lambda: len(cluster.daemons()) == 2, "the next daemons")
+    (killed, kept) = cluster.daemons()
+    os.kill(killed, signal.SIGKILL)
+    wait_until(lambda: len(set(cluster.daemons()) - {killed}) == 2, "the daemon after that")
+    assert kept in cluster.daemons()
+    gates.open_all()
+    outcome = running.wait()
+    assert outcome.answer == plain_answer(Job("keyed_rows", arguments))
+    assert gates.map_runs(MAPS) == [1] * MAPS
+
+
+@pytest.mark.lines(*USUAL_LINES)
+@pytest.mark.seldom
+def test_blocks_that_stock_spark_pushes_on_yarn_are_read_merged_without_their_originals(
+    cluster, submit, gates, plain_answer
+):
+    arguments = {"maps": MAPS, "partitions": PARTITIONS, "passes": 2, "gates": gates.address}
+    merged = cluster.counts("merge_segments")
+    running = submit("keyed_rows", arguments, **AUTHENTICATED, **SPARKS_OWN_PUSH)
+    gates.run_first_pass(MAPS)
+    assert cluster.counts("merge_segments") - merged == BLOCKS
+    originals = list(cluster.yarn.folder.rglob("shuffle_*.data"))
+    assert len(originals) == MAPS
+    for original in originals:
+        original.unlink()
+    gates.open_all()
+    outcome = running.wait()
+    assert outcome.answer == plain_answer(Job("keyed_rows", arguments))
+    assert {attempt for attempt, _ in outcome.stages} == {0}
+    assert gates.map_runs(MAPS) == [1] * MAPS
+
+
+@on_one_line
+@pytest.mark.seldom
+def test_a_node_manager_that_stops_ends_its_daemon_and_the_next_one_starts_another(spark, cluster):
+    wait_until(lambda: len(cluster.daemons()) == 2, "the daemons of both hosts")
+    stopped = cluster.yarn.nodes[0]
+    stopped.stop()
+    (other,) = cluster.daemons()
+    (announced,) = stopped.folder.rglob("announce")
+    assert announced.read_text() == "", "it has ended in order"
+    stopped.start()
+    cluster.yarn.wait_for_nodes()
+    wait_until(lambda: len(cluster.daemons()) == 2, "the next daemon")
+    assert other in cluster.daemons()
