@@ -201,14 +201,7 @@ async fn daemon(config: Config, log: Arc<Log>) -> Result<(), StartError> {
         let (service, stop) = (Arc::clone(&service), stop.watch());
         tokio::spawn(admin::run(listener, service, stop));
     }
-    let port = listener.local_addr()?.port();
-    match local::bind(port) {
-        Ok(operators) => {
-            tokio::spawn(local::run(operators, Arc::clone(&service), stop.watch()));
-        }
-        // Another daemon of this host has the same port on another address.
-        Err(error) => tracing::warn!(port, %error, "`lodestone drain` cannot reach this daemon"),
-    }
+    hear_operators(listener.local_addr()?.port(), &service, &stop);
     announced(announcement.as_ref(), |file| file.publish(&line))?;
     say(&line)?;
     tracing::info!(line, "ready");
@@ -229,6 +222,17 @@ async fn daemon(config: Config, log: Arc<Log>) -> Result<(), StartError> {
     drop(port);
     tracing::info!("stopped");
     Ok(())
+}
+
+/// Takes requests of operators on this host.
+fn hear_operators(port: u16, service: &Arc<Service>, stop: &Stop) {
+    match local::bind(port) {
+        Ok(operators) => {
+            tokio::spawn(local::run(operators, Arc::clone(service), stop.watch()));
+        }
+        // Another daemon of this host has the same port on another address.
+        Err(error) => tracing::warn!(port, %error, "operators cannot reach this daemon"),
+    }
 }
 
 fn announced(
