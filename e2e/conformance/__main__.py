@@ -80,9 +80,10 @@ def main() -> int:
 def verdicts_of(suite: Suite, line: str, spark: Installed, given, reasons) -> list[Verdict]:
     """Returns the verdicts of one suite, in each mode. With `quick` it runs plain Spark only if a
     test did not pass: a test that passes on Lodestone is not worse than on plain Spark."""
-    plain = None if given.quick else outcomes_on_plain(suite, spark, given)
+    runs_plain = modes_of(suite, given) and not given.quick
+    plain = outcomes_on_plain(suite, spark, given) if runs_plain else None
     verdicts = []
-    for mode in [mode for mode in given.modes if mode in suite.quick or not given.quick]:
+    for mode in modes_of(suite, given):
         ran = run(suite, mode, spark, given.limit, passed(plain or {}))
         if ran.aborted:
             ran.outcomes[WHOLE_SUITE] = outcomes.Outcome("aborted", ran.aborted)
@@ -90,6 +91,11 @@ def verdicts_of(suite: Suite, line: str, spark: Installed, given, reasons) -> li
             plain = outcomes_on_plain(suite, spark, given)
         verdicts.append(judge(suite, mode, line, plain or all_passed(ran), ran, reasons))
     return verdicts
+
+
+def modes_of(suite: Suite, given) -> list[str]:
+    allowed = suite.quick if given.quick else suite.modes
+    return [mode for mode in given.modes if mode in allowed]
 
 
 def passed(ran: dict[str, outcomes.Outcome]) -> list[str]:

@@ -16,7 +16,7 @@ from harness.spark_process import MANAGER
 
 from .install import AGENT, HERE, Installed
 from .outcomes import CRASHED, HUNG, MISSING, Events, Outcome, events_of
-from .suites import Suite
+from .suites import SERVICE, Suite
 
 # The heap that the largest of these tests needs on plain Spark.
 HEAP = "2g"
@@ -69,6 +69,8 @@ class Ran:
     remote: int = 0
     # Shuffles that have one map. Mode merge leaves them to Spark.
     single: int = 0
+    # Blocks that the daemon sent in mode service.
+    served: int = 0
     seconds: float = 0.0
 
     def count(self, log: Path) -> None:
@@ -100,6 +102,8 @@ def run(suite: Suite, mode: str | None, spark: Installed, limit_s: float, tests=
             has_all = all(test in ran.outcomes for test in tests)
             if jvm.has_ended_well or has_all or time.monotonic() > deadline:
                 break
+        if daemon:
+            ran.served = daemon.counts()["fetch_chunks"]
     finally:
         if daemon:
             daemon.stop()
@@ -118,6 +122,8 @@ def _take(ran: Ran, events: Events) -> None:
 def _keys(mode: str | None, daemon: Daemon | None) -> dict[str, str]:
     if mode is None:
         return {}
+    if mode == SERVICE:
+        return {"conformance.service": daemon.port}
     return {
         "spark.shuffle.manager": MANAGER,
         "spark.lodestone.mode": mode,

@@ -5,7 +5,10 @@ from dataclasses import dataclass
 
 # For each line the newest release whose tests are in a Maven repository.
 RELEASES = {"4.1": "4.1.2", "3.5": "3.5.9"}
-MODES = ("merge", "remote")
+PLUGIN_MODES = ("merge", "remote")
+# Plain Spark, with the daemon in place of the external shuffle service that the suite starts.
+SERVICE = "service"
+MODES = (*PLUGIN_MODES, SERVICE)
 
 
 @dataclass(frozen=True)
@@ -15,6 +18,7 @@ class Suite:
     class_name: str
     quick: tuple[str, ...] = ()
     shuffles: bool = True
+    modes: tuple[str, ...] = PLUGIN_MODES
 
     @property
     def name(self) -> str:
@@ -27,6 +31,7 @@ SUITES = [
     Suite("org.apache.spark.sql.SQLQuerySuite"),
     Suite("org.apache.spark.sql.DatasetSuite"),
     Suite("org.apache.spark.SortShuffleSuite"),
+    Suite("org.apache.spark.ExternalShuffleServiceSuite", modes=(SERVICE,)),
     Suite("org.apache.spark.sql.JoinSuite"),
     Suite("org.apache.spark.scheduler.BarrierTaskContextSuite", shuffles=False),
     Suite("org.apache.spark.sql.DataFrameAggregateSuite"),

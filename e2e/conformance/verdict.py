@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from .explained import TestCase
 from .outcomes import MISSING, PASSED, Outcome
 from .run import Ran
-from .suites import Suite
+from .suites import SERVICE, Suite
 
 # A test that did not run on plain Spark proves nothing, whatever its outcome.
 UNHEARD = ("ignored", "canceled", "pending")
@@ -33,7 +33,9 @@ class Verdict:
     @property
     def is_silently_plain(self) -> bool:
         ran = self.ran
-        if self.mode == "remote":
+        if self.mode == SERVICE:
+            is_plain = ran.served == 0
+        elif self.mode == "remote":
             is_plain = ran.remote == 0
         else:
             # If there are shuffles, and each has one map, the service has nothing to merge.

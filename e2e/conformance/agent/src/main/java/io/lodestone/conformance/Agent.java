@@ -27,6 +27,9 @@ public final class Agent {
   public static void premain(String file, Instrumentation instrumentation) {
     Keys.readFrom(file);
     instrumentation.addTransformer(new ContextTransformer());
+    if (ServiceDaemon.isGiven()) {
+      instrumentation.addTransformer(new ServiceTransformer());
+    }
   }
 
   private static final class ContextTransformer implements ClassFileTransformer {

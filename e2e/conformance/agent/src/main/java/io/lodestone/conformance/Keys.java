@@ -9,8 +9,12 @@ import java.nio.file.Path;
 import java.util.Properties;
 import org.apache.spark.SparkConf;
 
-/** The configuration of each application, which overrides the settings of its suite. */
+/**
+ * The configuration of each application, which overrides the settings of its suite, and what the
+ * agent itself has to know.
+ */
 public final class Keys {
+  private static final String OF_SPARK = "spark.";
   private static final Properties KEYS = new Properties();
 
   private Keys() {}
@@ -25,13 +29,20 @@ public final class Keys {
     }
   }
 
+  /** Returns a value for the agent, or null. */
+  static String get(String key) {
+    return KEYS.getProperty(key);
+  }
+
   /** Returns a copy with our keys: the suite's own configuration does not change. */
   public static SparkConf putInto(SparkConf conf) {
     if (conf == null) {
       return null;
     }
     SparkConf ours = conf.clone();
-    KEYS.stringPropertyNames().forEach(key -> ours.set(key, KEYS.getProperty(key)));
+    KEYS.stringPropertyNames().stream()
+        .filter(key -> key.startsWith(OF_SPARK))
+        .forEach(key -> ours.set(key, KEYS.getProperty(key)));
     return ours;
   }
 }
