@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+package org.apache.spark.shuffle.lodestone.level0
+
+import scala.collection.mutable
+
+/** Two services differ in a way that is not meant. */
+private[level0] final class Difference(
+    val operation: Operation,
+    val expected: String,
+    sparks: Any,
+    ours: Any)
+    extends RuntimeException(
+      s"$operation\n  expected: $expected\n  Spark's service: $sparks\n  Lodestone: $ours")
+
+/**
+ * Compares the answers of both services, and follows what they have acknowledged. An answer that
+ * an order of threads decides is accepted from a set, which the code names.
+ */
+private[level0] final class Comparison(hasForeign: RemoveForeign => (Boolean, Boolean)) {
+  import Answer._
+
+  private val Unsupported: Answer = Diagnosis("UNSUPPORTED_CHECKSUM_ALGORITHM")
+
+  val world = new World
+
+  /** How often each improvement was seen. */
+  val seen: mutable.Map[Improvement, Long] = mutable.Map()
+
+  private val pushes = new PushComparison(world, note)
+  private val reads = new ReadComparison(world, note)
+
+  def note(improvement: Improvement): Unit =
+    seen(improvement) = seen.getOrElse(improvement, 0L) + 1
+
+  def compare(operation: Operation, sparks: Answer, ours: Answer): Unit = operation match {
+    case push: Push => pushes.one(push, sparks, ours)
+    case Together(_, all) => pushes.together(operation, all, parts(sparks), parts(ours))
+    case PushByClient(_, all) => pushes.byClient(operation, all, parts(sparks), parts(ours))
+    case request: Finalize => compareFinalize(request, sparks, ours)
+    case read: ReadMerged => reads.merged(read, sparks, ours)
+    case read: ReadChunk => reads.chunk(read, sparks, ours)
+    case fetch: Fetch => reads.fetch(fetch, sparks, ours)
+    case open: Open => reads.open(open, sparks, ours)
+    case fetch: FetchByClient => reads.byClient(fetch, sparks, ours)
+    case out: OutOfOrder => reads.outOfOrder(out, sparks, ours)
+    case remove: RemoveForeign => compareRemoveForeign(remove, sparks, ours)
+    case diagnose: Diagnose => compareDiagnosis(diagnose, sparks, ours)
+    case LocalDirs(_, _, _) => same(operation, sparks, ours)
+    case _ =>
+      change(operation)
+      same(operation, sparks, ours)
+  }
+
+  /** The end of a push that was held. */
+  def compareHeld(held: Held, partition: World.Partition, sparks: Answer, ours: Answer): Unit =
+    pushes.held(held, partition, sparks, ours)
+
+  private def change(operation: Operation): Unit = operation match {
+    case register: Register => world.register(register)
+    case remove: RemoveMerge => world.removeMerge(remove)
+    case End(app) => world.end(app)
+    case write: WriteOutput =>
+      val outputs = world.app(write.app).outputs
+      val key = (write.exec, write.shuffle, write.map)
+      val output = new World.Output(Content.ofOutput(write), write.algorithm, write.wrongBy)
+      output.isWrittenAgain = outputs.contains(key)
+      outputs(key) = output
+    case write: WriteRdd =>
+      world.app(write.app).rdds((write.exec, write.rdd, write.split)) = Content.ofRdd(write)
+    case RemoveOutput(app, exec, shuffle, map, _) =>
+      val known = world.app(app)
+      if (known.executors(exec)) {
+        known.outputs.get((exec, shuffle, map)).foreach(_.isRemoved = true)
+      }
+    case RemoveRdd(app, exec, rdd, split, _) =>
+      if (world.app(app).executors(exec)) world.app(app).rdds -= ((exec, rdd, split))
+    case other => throw new IllegalArgumentException(s"$other changes nothing")
+  }
+
+  private def compareFinalize(request: Finalize, sparks: Answer, ours: Answer): Unit = {
+    val ending = world.finalizeMerge(request)
+    val (expected, areEqual) = ending match {
+      case World.Refused => "both refuse" -> (isRefusal(sparks) && isRefusal(ours))
+      case World.Finalized(shuffle) =>
+        val (theirs, own) = (shuffle.statuses(_.sparks), shuffle.statuses(_.ours))
+        s"$theirs and $own" -> (isStatuses(sparks, theirs, shuffle, _.sparks) &&
+          isStatuses(ours, own, shuffle, _.ours))
+      case World.LaterMerge =>
+        note(Improvement.LaterMergeFinalized)
+        "a refusal and no partitions" -> (isRefusal(sparks) && ours == Statuses(Map()))
+      case World.Repeated(shuffle) =>
+        note(Improvement.RepeatedFinalize)
+        val own = shuffle.statuses(_.ours)
+        s"a refusal and $own" -> (isRefusal(sparks) && isStatuses(ours, own, shuffle, _.ours))
+    }
+    if (!areEqual) throw new Difference(request, expected, sparks, ours)
+  }
+
+  /** Sizes are compared if it is known which of several blocks of a map was taken. */
+  private def isStatuses(
+      answer: Answer,
+      expected: Map[Int, (Set[Int], Long)],
+      shuffle: World.Shuffle,
+      of: World.Partition => World.Merges): Boolean = answer match {
+    case Statuses(found) => found.keySet == expected.keySet && found.forall {
+        case (reduce, (maps, bytes)) =>
+          val isKnown = of(shuffle.partitions(reduce)).hasKnownBytes
+          maps == expected(reduce)._1 && (!isKnown || bytes == expected(reduce)._2)
+      }
+    case _ => false
+  }
+
+  private def compareRemoveForeign(remove: RemoveForeign, sparks: Answer, ours: Answer): Unit =
+    if (world.app(remove.app).executors(remove.exec)) {
+      note(Improvement.ForeignKept)
+      val isSo = (sparks, ours, hasForeign(remove)) == ((Count(1), Count(0), (false, true)))
+      if (!isSo) throw new Difference(remove, "kept by Lodestone only", sparks, ours)
+    } else same(remove, sparks, ours)
+
+  private def compareDiagnosis(diagnose: Diagnose, sparks: Answer, ours: Answer): Unit = {
+    val output =
+      world.app(diagnose.app).outputs.get((diagnose.exec, diagnose.shuffle, diagnose.map))
+    val isUnsupported = sparks == Unsupported
+    if (diagnose.algorithm == "CRC32C" && isUnsupported && ours != Unsupported) {
+      note(Improvement.Crc32c)
+    } else if (ours == Unsupported) {
+      // Spark's service looks for the block first. The client writes the cause to its log.
+      val isSo = isUnsupported || sparks == Diagnosis("UNKNOWN_ISSUE")
+      if (!isSo) throw new Difference(diagnose, "no such algorithm", sparks, ours)
+    } else if (!output.exists(one => one.isWrittenAgain || one.isRemoved)) {
+      // Spark's service keeps offsets of files that are gone.
+      same(diagnose, sparks, ours)
+    }
+  }
+
+  private def parts(answer: Answer): Seq[Answer] = answer match {
+    case Each(found) => found
+    case other => throw new IllegalArgumentException(s"$other has no parts")
+  }
+
+  private def same(operation: Operation, sparks: Answer, ours: Answer): Unit =
+    if (sparks != ours) throw new Difference(operation, "the same", sparks, ours)
+}

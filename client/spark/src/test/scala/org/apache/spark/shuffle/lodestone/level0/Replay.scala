@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+package org.apache.spark.shuffle.lodestone.level0
+
+/**
+ * Runs operations at both services, one after another, and compares. `run` names the applications:
+ * a run with another name begins with services that know nothing of it.
+ */
+private[level0] final class Replay(sparks: Service, ours: Service, run: String) {
+  private val theirs = new Requests(sparks, run)
+  private val own = new Requests(ours, run)
+  private val comparison = new Comparison(remove =>
+    (theirs.files.hasForeign(remove), own.files.hasForeign(remove)))
+
+  def world: World = comparison.world
+  def seen: Map[Improvement, Long] = comparison.seen.toMap
+
+  def step(operation: Operation): Unit = operation match {
+    case held: Held
+        if Generator.canBeHeld(world, held.push) && held.sent < held.push.bytes.length =>
+      hold(held)
+    case held: Held => (held.push :: held.inner).foreach(step)
+    case Together(_, pushes) if !pushes.forall(isTaken) => pushes.foreach(step)
+    case PushByClient(_, pushes) if !pushes.forall(hasCode) => pushes.foreach(step)
+    // Spark's service would keep the offsets of a partition that still grows.
+    case read: ReadChunk if isOpen(read.app, read.shuffle, read.merge, read.reduce) => ()
+    case read: ReadMerged
+        if read.fromDisk && isOpen(read.app, read.shuffle, read.merge, read.reduce) => ()
+    case other => both(other)
+  }
+
+  private def both(operation: Operation): Unit = {
+    val mayReadChunks = operation match {
+      case read: ReadMerged => !isOpen(read.app, read.shuffle, read.merge, read.reduce)
+      case _ => true
+    }
+    val (theirAnswer, ownAnswer) =
+      (theirs.send(operation, mayReadChunks), own.send(operation, mayReadChunks))
+    val (their, our) = (Service.await(theirAnswer), Service.await(ownAnswer))
+    operation match {
+      // Spark's service ends the connection, now or soon.
+      case push: Push if Answer.isRefusal(their) || their == Answer.Code(4) => sparks.drop(push.on)
+      case _ => ()
+    }
+    comparison.compare(operation, their, our)
+    operation match {
+      case End(app) => clean(app)
+      case _ => ()
+    }
+  }
+
+  private def hold(held: Held): Unit = {
+    val partition = world.partition(held.push)
+    val bytes = held.push.bytes
+    def begin(requests: Requests): HeldPush = {
+      val push = new HeldPush(requests.service, requests.messageOf(held.push), bytes)
+      push.begin(held.sent)
+      push
+    }
+    val (theirPush, ownPush) = (begin(theirs), begin(own))
+    partition.held = Some(held.push.map)
+    held.inner.foreach(step)
+    def end(push: HeldPush): Answer = if (held.isTorn) push.tear() else push.finish()
+    val (their, our) = (end(theirPush), end(ownPush))
+    partition.held = None
+    comparison.compareHeld(held, partition, their, our)
+  }
+
+  private def isTaken(push: Push): Boolean =
+    world.verdict(push) == World.Takes && world.app(push.app).merging.exists(_.hasDirs) &&
+      world.partition(push).held.isEmpty
+
+  private def hasCode(push: Push): Boolean = isTaken(push) ||
+    Seq(World.TooLate, World.Stale).contains(world.verdict(push))
+
+  private def isOpen(app: Int, shuffle: Int, merge: Int, reduce: Int): Boolean =
+    world.merged(app, shuffle, merge, reduce) == World.NotFinalized
+
+  /** The files of executors are theirs. The daemon deletes what it made. */
+  private def clean(app: Int): Unit = own.files.blockManagerDirs(app).foreach(ExecutorFiles.delete)
+}
