@@ -45,7 +45,7 @@ SAY = @printf '\033[1m== %s\033[0m\n'
 .PHONY: aarch64 test-aarch64 yarn-jars soak-daemon soak-threads soak-writers
 
 help: ## lists the commands
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 build: tools daemon $(JARS) $(JOBS_JAR) ## fills dist/: the daemon, one plugin jar per Spark line, one per engine
 	@ls -l dist/lodestone dist/jars/*.jar | awk '{print $$5, $$9}'
@@ -80,7 +80,7 @@ test: tools .venv-test/.ready ## everything that CI runs
 
 # ARGS="--lines 4.1 --modes remote --suites JoinSuite,DatasetSuite": some of it. Plain Spark's outcomes are kept in .cache.
 conformance: tools daemon $(JARS) ## Spark's own test suites, whose tests must come out as on plain Spark
-	$(if $(ARGS),,@.ci/check-tools go)
+	$(if $(ARGS),,@.ci/check-tools go aarch64 qemu)
 	$(SAY) "conformance: Spark's own suites, on plain Spark and on Lodestone"
 	@PYTHONPATH=e2e python3 -m conformance $(ARGS)
 	$(if $(ARGS),,$(MVN) -f client/pom.xml -pl spark-3.5 -am test -Dexcluded.tests= -Dgroups=seldom)
@@ -205,17 +205,18 @@ daemon: tools
 	$(SAY) "building the daemon"
 	cd daemon && $(CARGO) static -q -p lodestone-server
 	$(call installed,lodestone)
+	@if [ dist/lodestone -nt $(ARM_DAEMON) ] && [ -e $(ARM_DAEMON) ]; then \
+	  echo "$(ARM_DAEMON) is older than dist/lodestone, and no jar may have it: removed. \`make aarch64\` builds it."; rm $(ARM_DAEMON); fi
 
 dist/lodestone: | daemon ;
 
 # In the plugin jars beside the other one, from then on. Needs rustup and a linker: .ci/check-tools says what is missing.
-aarch64: tools ## adds the daemon for 64-bit ARM to dist/, and to the plugin jars when they are built
+aarch64: daemon ## adds the daemon for 64-bit ARM to dist/, and to the plugin jars when they are built
 	@.ci/check-tools aarch64
 	$(SAY) "building the daemon for aarch64"
 	cd daemon && $(CARGO) static-aarch64 -q -p lodestone-server
-	@mkdir -p dist/linux-aarch64
-	@cmp -s $(CARGO_TARGET_DIR)/$(AARCH64)/release/lodestone $(ARM_DAEMON) \
-	  || install -m 755 $(CARGO_TARGET_DIR)/$(AARCH64)/release/lodestone $(ARM_DAEMON)
+	@mkdir -p $(dir $(ARM_DAEMON))
+	install -m 755 $(CARGO_TARGET_DIR)/$(AARCH64)/release/lodestone $(ARM_DAEMON)
 
 # The same tests as for the other kind of CPU, on an emulated one.
 test-aarch64: aarch64

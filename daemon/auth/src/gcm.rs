@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Messages encrypted with AES in Galois/counter mode, as Spark's `GcmTransportCipher` has them
 //! (`spark.network.crypto.cipher=AES/GCM/NoPadding`). Each has a key of its own, and shows whether
-//! it was changed on its way. The format is that of Tink's `AesGcmHkdfStreaming`:
+//! it was changed on its way; nothing shows whether one is missing, or comes twice. The format is
+//! that of Tink's `AesGcmHkdfStreaming`:
 //!
 //! ```text
 //! i64 bytes of the message, with these; i8 bytes of the head, with this;

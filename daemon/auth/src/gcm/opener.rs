@@ -50,6 +50,8 @@ pub struct Opener {
     came: Vec<u8>,
     /// What is decrypted, and was not taken.
     plain: bytes::Bytes,
+    /// The other end has the key.
+    is_proved: bool,
 }
 
 impl Opener {
@@ -59,6 +61,7 @@ impl Opener {
             stage: Stage::Lengths,
             came: Vec::new(),
             plain: bytes::Bytes::new(),
+            is_proved: false,
         }
     }
 
@@ -68,6 +71,11 @@ impl Opener {
             [(version, _)] => Some(*version),
             _ => None,
         }
+    }
+
+    /// True in the middle of a message.
+    pub fn is_within(&self) -> bool {
+        !self.came.is_empty() || !matches!(self.stage, Stage::Lengths)
     }
 
     /// True if there is something to take.
@@ -138,6 +146,8 @@ impl Opener {
             return Err(BadMessage::Malformed);
         };
         match length - (LENGTH_BYTES + key.head_bytes()) as u64 {
+            // Nothing would prove that it comes from a client with the key.
+            0 if !self.is_proved => Err(BadMessage::Malformed),
             0 => Ok(Stage::Lengths),
             left => Ok(Stage::Segment(Box::new(Message {
                 cipher: key.of_message(salt, length),
@@ -161,6 +171,7 @@ impl Opener {
         if !message.cipher.decrypt(nonce, bytes, &Tag::from(*tag)) {
             return Err(BadMessage::Changed);
         }
+        self.is_proved = true;
         came.truncate(came.len() - TAG_BYTES);
         self.plain = came.into();
         message.number += 1;

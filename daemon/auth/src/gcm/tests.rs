@@ -64,10 +64,8 @@ fn no_byte_of_a_message_can_be_changed_and_no_message_cut_short() {
             changed[at] ^= 1;
             let found = opened(&mut Opener::new(keys().into()), &changed, 1000);
             // A greater length: the rest is awaited.
-            assert!(
-                found.is_err() || found == Ok(Vec::new()),
-                "byte {at}: {found:?}"
-            );
+            let awaits = at < 8 && found == Ok(Vec::new());
+            assert!(found.is_err() || awaits, "byte {at}: {found:?}");
         }
         let mut shorter = sealed[..sealed.len() - 1].to_vec();
         let length = shorter.len() as u64;

@@ -106,6 +106,9 @@ impl Burst {
         left_at_once: &mut u64,
     ) -> Result<(), CloseReason> {
         loop {
+            while self.keeps_bytes() {
+                self.wait_for_client(answer_wait).await?;
+            }
             let state = match self.places() {
                 None => {
                     if *left_at_once == 0 {
@@ -123,6 +126,7 @@ impl Burst {
             match state? {
                 State::Done => return Ok(()),
                 State::Pause => {}
+                State::HeldUp if self.keeps_bytes() => {}
                 State::HeldUp => self.wait_for_partition().await?,
                 State::Full => self.wait_for_client(answer_wait).await?,
             }

@@ -112,7 +112,10 @@ impl Ciphered {
     /// Reads what the next part of a message lacks, and returns what can be decrypted.
     fn open(&self, opener: &mut Opener, into: &mut dyn BufMut) -> io::Result<usize> {
         if !opener.has_plain() && opener.fill(|mut free| self.read(&mut free))? == 0 {
-            return Ok(0);
+            return match opener.is_within() {
+                true => Err(ErrorKind::UnexpectedEof.into()),
+                false => Ok(0),
+            };
         }
         match opener.take(into) {
             0 => Err(ErrorKind::WouldBlock.into()),

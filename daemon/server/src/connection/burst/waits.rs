@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Waits in the middle of a chunk: for the client, and for whoever holds up its partition.
 
-use std::io;
+use std::io::{self, ErrorKind};
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,6 +9,7 @@ use std::time::Duration;
 use tokio::time::{sleep, timeout};
 
 use super::super::answer_wait::AnswerWait;
+use super::super::socket::Socket;
 use super::super::{CloseReason, STALL_TIMEOUT};
 use super::Burst;
 use crate::service::clock;
@@ -21,6 +22,13 @@ pub(super) const LOOK: Duration = Duration::from_secs(1);
 const HELD_UP: Duration = Duration::from_millis(100);
 
 impl Burst {
+    /// Returns true if the socket has taken bytes that the client could not take yet. They must not
+    /// wait for the disk of the next chunk. (An error shows at the next call.)
+    pub(super) fn keeps_bytes(&self) -> bool {
+        let flushed = self.socket.try_flush();
+        flushed.is_err_and(|error| error.kind() == ErrorKind::WouldBlock)
+    }
+
     /// Waits until the client takes bytes. While memory is short, a slow one holds none of the
     /// store: thousands of them would hold all of it.
     pub(super) async fn wait_for_client(

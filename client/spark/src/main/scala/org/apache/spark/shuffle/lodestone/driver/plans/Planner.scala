@@ -154,7 +154,7 @@ private[driver] final class Planner(
       chosen: Seq[Service]): Seq[ServiceLocation] = {
     val zones = chosen.map(service => service.address -> service.zone).toMap
     val placed = Zones.apart(left)(service => zones(service.address))
-    val areKnown = chosen.exists(_.label.nonEmpty)
+    val areKnown = chosen.forall(_.label.nonEmpty)
     if (areKnown && placed.size > 1 && !Zones.areApart(placed)(service => zones(service.address))) {
       report.counted(id, Reason.ReplicasInOneZone, 1)
     }

@@ -38,10 +38,12 @@ private[driver] object Placement {
   def choose(demand: Demand, live: Seq[Service], near: Set[String]): Seq[Service] = {
     val (strained, roomy) = live.partition(strainedBy(demand, live))
     val missing = if (roomy.size < demand.replicas) strained else Nil
-    def inOrder(services: Seq[Service]): Seq[Service] =
-      rotated(services, demand).sortBy(service => !near.contains(service.address.host))
-    val inTurn = inOrder(roomy) ++ inOrder(missing)
-    if (demand.replicas > 1) Zones.choose(inTurn, wanted(demand)) else inTurn.take(wanted(demand))
+    def inOrder(services: Seq[Service]): Seq[Service] = {
+      val mixed = if (demand.replicas > 1) Zones.inTurn(services) else services
+      rotated(mixed, demand).sortBy(service => !near.contains(service.address.host))
+    }
+    val all = inOrder(roomy) ++ inOrder(missing)
+    if (demand.replicas > 1) Zones.choose(all, wanted(demand)) else all.take(wanted(demand))
   }
 
   /** True if no service has room for its part. */

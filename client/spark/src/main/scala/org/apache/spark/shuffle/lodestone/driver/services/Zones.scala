@@ -22,6 +22,16 @@ private[driver] object Zones {
     apart((within ++ beyond).take(even))(_.zone)
   }
 
+  /** The first service of each zone, then the second one of each, and so on. */
+  def inTurn(services: Seq[Service]): Seq[Service] = {
+    val seen = mutable.Map.empty[String, Int].withDefaultValue(0)
+    val turns = services.map { service =>
+      seen(service.zone) += 1
+      seen(service.zone)
+    }
+    services.zip(turns).sortBy(_._2).map(_._1)
+  }
+
   /** Orders a list so that neighbours are in different zones. */
   def apart[T](services: Seq[T])(zoneOf: T => String): Seq[T] = {
     val zones = services.map(zoneOf).distinct

@@ -53,6 +53,18 @@ class PlacementSuite {
     assertEquals(Seq(Seq("b", "a", "c")), orders.distinct)
   }
 
+  @Test def `small shuffles with two replicas spread over all services of each zone`(): Unit = {
+    val live = for (zone <- Seq("a", "b"); number <- 0 until 5) yield {
+      val made = service(s"$zone$number")
+      made.label = zone
+      made
+    }
+    val picks = (0 until 20).map(id => chosen(live, 8, shuffleId = id, replicas = 2))
+    picks.foreach(pick => assertEquals(2, pick.map(_.head).distinct.size, s"$pick"))
+    assertEquals(Set(4), picks.flatten.groupBy(identity).values.map(_.size).toSet)
+    assertEquals(10, picks.flatten.distinct.size)
+  }
+
   @Test def `services beside executors come first`(): Unit = {
     val live = Seq("a", "b", "c", "d").map(service(_))
     assertEquals(Set("c", "d"), chosen(live, 16, near = Set("c", "d", "x")).toSet)
