@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::io::{self, ErrorKind, IoSlice};
 use std::path::Path;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::task::{Context, Poll};
 
 use bytes::BufMut;
@@ -34,6 +35,8 @@ const BLOCKS: usize = GATHERED_CHUNKS;
 #[derive(Debug, Default)]
 struct Client {
     sends: Mutex<Vec<usize>>,
+    /// How often it has no room for what the socket keeps.
+    refusals: AtomicUsize,
 }
 
 impl Socket for Client {
@@ -53,7 +56,16 @@ impl Socket for Client {
         Err(ErrorKind::WouldBlock.into())
     }
 
+    fn try_flush(&self) -> io::Result<()> {
+        let one_less = |left: usize| left.checked_sub(1);
+        match self.refusals.fetch_update(Relaxed, Relaxed, one_less) {
+            Ok(_) => Err(ErrorKind::WouldBlock.into()),
+            Err(_) => Ok(()),
+        }
+    }
+
     fn try_send(&self, pieces: &[Part]) -> io::Result<usize> {
+        assert_eq!(self.refusals.load(Relaxed), 0, "it waits for older bytes");
         let files = pieces.iter();
         let files = files.filter(|piece| matches!(piece, Part::File { .. }));
         self.sends.lock().unwrap().push(files.count());
@@ -106,15 +118,43 @@ fn wanted() -> VecDeque<Wanted> {
     all_wanted(source, BLOCKS as i32)
 }
 
-#[tokio::test]
-async fn blocks_of_an_executor_with_several_disks_cost_one_call_of_the_system_together() {
+/// A service with one block in each map output.
+fn service_with_blocks() -> Arc<Service> {
     let fs = FakeFs::with_dirs(DIRS.into_iter().chain(["/data"]));
     let offsets = [0, BLOCK.len() as i64].map(i64::to_be_bytes).concat();
     for map in 0..BLOCKS {
         add_file(&fs, &format!("shuffle_3_{map}_0.data"), BLOCK);
         add_file(&fs, &format!("shuffle_3_{map}_0.index"), &offsets);
     }
-    let service = service(&fs);
+    service(&fs)
+}
+
+/// Sends the blocks to this client.
+async fn send_blocks(service: &Arc<Service>, client: &Arc<Client>) {
+    let table = ConnectionTable::new(1, false);
+    let connection = table.enter(1).await.unwrap();
+    let socket = Watched::new(Arc::clone(client) as _, Arc::clone(&connection.entry));
+    let burst = Burst::new(Arc::new(socket), Arc::clone(service), wanted());
+    let mut left = MAX_BYTES_AT_ONCE;
+    burst
+        .run(&mut AnswerWait::without_others(), &mut left)
+        .await
+        .unwrap();
+}
+
+#[tokio::test]
+async fn the_end_of_an_answer_does_not_wait_for_the_disk_of_the_next_one() {
+    let client = Arc::new(Client {
+        refusals: AtomicUsize::new(3),
+        ..Client::default()
+    });
+    send_blocks(&service_with_blocks(), &client).await;
+    assert_eq!(client.sends.lock().unwrap().clone(), [BLOCKS]);
+}
+
+#[tokio::test]
+async fn blocks_of_an_executor_with_several_disks_cost_one_call_of_the_system_together() {
+    let service = service_with_blocks();
     let place = |map: usize| {
         let (output, reduces) = ((ShuffleId(3), MapId(map as i64)), ReduceId(0)..ReduceId(1));
         let found = service
@@ -126,15 +166,7 @@ async fn blocks_of_an_executor_with_several_disks_cost_one_call_of_the_system_to
     assert_eq!(places.len(), DIRS.len(), "the blocks are on all disks");
 
     let client = Arc::new(Client::default());
-    let table = ConnectionTable::new(1, false);
-    let connection = table.enter(1).await.unwrap();
-    let socket = Watched::new(Arc::clone(&client) as _, Arc::clone(&connection.entry));
-    let burst = Burst::new(Arc::new(socket), Arc::clone(&service), wanted());
-    let mut left = MAX_BYTES_AT_ONCE;
-    burst
-        .run(&mut AnswerWait::without_others(), &mut left)
-        .await
-        .unwrap();
+    send_blocks(&service, &client).await;
     let sends = client.sends.lock().unwrap().clone();
     assert_eq!(sends, [BLOCKS], "the blocks of each call");
     assert_eq!(service.metrics.fetch_chunks_total.get(), BLOCKS as u64);
