@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A stand-in for kube-apiserver that starts at once: objects, selectors, patches, watches, and pods
-that end gracefully. It validates nothing and has no controllers."""
+that end gracefully. It validates nothing and has no controllers. `make conformance` runs the same
+tests against kube-apiserver."""
 
 import http.server
 import json

@@ -94,3 +94,33 @@ class StatefulSet:
         labels = template["metadata"].get("labels", {})
         metadata = {"name": name, "namespace": self.namespace, "labels": labels}
         return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+
+
+class ControlledStatefulSet(StatefulSet):
+    """With Kubernetes' own controller."""
+
+    @property
+    def _path(self) -> str:
+        return f"/apis/apps/v1/namespaces/{self.namespace}/statefulsets"
+
+    def start(self) -> list[Pod]:
+        self.api.post(self._path, self.manifest)
+        return self.ready()
+
+    def update(self) -> list[Pod]:
+        before = self.ready()
+        template = {"metadata": {"annotations": {"example/changed": "yes"}}}
+        self.api.patch(f"{self._path}/{self.name}", {"spec": {"template": template}})
+        return [self.wait_ready(number, other_than=pod) for number, pod in enumerate(before)]
+
+    def replace(self, number: int) -> Pod:
+        return self.wait_ready(number, other_than=self._delete(number))
+
+    def end(self) -> list[Pod]:
+        before = self.ready()
+        self.api.patch(f"{self._path}/{self.name}", {"spec": {"replicas": 0}})
+        for pod in before:
+            pod.join(CHANGE_TIMEOUT_S)
+            assert not pod.is_alive(), f"{pod.name} does not end"
+        self.api.delete(f"{self._path}/{self.name}")
+        return before
