@@ -2,6 +2,7 @@
 """Spark on Kubernetes: executors and services are pods, with addresses, volumes and ends of their
 own."""
 
+import base64
 import subprocess
 import sys
 
@@ -11,7 +12,9 @@ import yaml
 from harness import driver, jvm
 from harness.helm import RENDERED
 from harness.kubernetes.cluster import Kubernetes
+from harness.kubernetes.control_plane import ControlPlane
 from harness.kubernetes.images import spark_image, unpacked
+from harness.kubernetes.server import ApiServer
 from harness.kubernetes.statefulset import StatefulSet
 from harness.paths import DAEMON, ROOT
 from harness.processes import command_line, descendants
@@ -30,13 +33,15 @@ def image(tmp_path_factory):
     return unpacked(layout, folder / "root")
 
 
-@pytest.fixture(scope="module")
-def cluster(spark, image, tmp_path_factory):
+@pytest.fixture(
+    scope="module", params=[ApiServer, pytest.param(ControlPlane, marks=pytest.mark.seldom)]
+)
+def cluster(request, spark, image, tmp_path_factory):
     """Starts one Kubernetes for all tests, so that they share the driver's JVM."""
     of_services = {"lodestone:0.1.0": image, "example/lodestone:0.1.0": image}
     images = {**of_services, "spark": spark_image(spark)}
     folder = tmp_path_factory.mktemp("kubernetes") / "node"
-    started = Kubernetes(folder, images)
+    started = Kubernetes(folder, images, request.param)
     yield started
     driver.stop_idle()
     started.stop()
@@ -243,3 +248,35 @@ def test_a_volume_whose_modes_kubernetes_changes_at_each_start_loses_remote_shuf
     finish(running, job)
     # What the chart sets avoids this.
     assert gates.map_runs(MAPS) == [2] * MAPS
+
+
+@pytest.mark.lines("4.1")
+def test_services_with_a_mounted_secret_serve_applications_that_have_it(
+    kubernetes, spark, gates, start_job, finish, tmp_path
+):
+    file = tmp_path / "secret"
+    file.write_bytes(b"32 bytes that nobody has guessed")
+    for namespace in ("shuffle", "jobs"):
+        kubernetes.apply(secret_of(base64.b64encode(file.read_bytes()), namespace))
+    services = kubernetes.stateful_set(manifest_of("secrets"))
+    services.start()
+    names = [f"lodestone-{i}.lodestone.shuffle.svc:7337" for i in range(3)]
+    conf = {
+        "spark.lodestone.services": ",".join(names),
+        "spark.authenticate": "true",
+        "spark.authenticate.secret.file": str(file),
+        # Executors of Spark 4.1 do not read the file, because they do not know their master yet.
+        "spark.kubernetes.executor.secretKeyRef._SPARK_AUTH_SECRET": "lodestone-secrets:default",
+        "spark.network.crypto.enabled": "true",
+    }
+    job = remote(kubernetes, gates, spark, **conf)
+    outcome = finish(start_job(job), job)
+    assert outcome.report["totals"]["remote"] == 1
+    assert outcome.report["totals"]["originalsRead"] == 0
+    assert outcome.reasons() == {}
+
+
+def secret_of(default: bytes, namespace: str) -> dict:
+    metadata = {"name": "lodestone-secrets", "namespace": namespace}
+    data = {"default": base64.b64encode(default).decode()}
+    return {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": data}

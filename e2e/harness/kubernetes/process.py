@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The process of a container."""
 
+import base64
 import json
 import os
 import re
@@ -144,6 +145,10 @@ def environment_of(container: dict, pod: dict, read: volumes.READ) -> dict[str, 
         elif "configMapKeyRef" in source:
             reference = source["configMapKeyRef"]
             value = read("configmaps", reference["name"])["data"][reference["key"]]
+        elif "secretKeyRef" in source:
+            reference = source["secretKeyRef"]
+            encoded = read("secrets", reference["name"])["data"][reference["key"]]
+            value = base64.b64decode(encoded).decode()
         if value is not None:
             environment[variable["name"]] = expanded(value, environment)
     return environment
