@@ -146,7 +146,8 @@ private[level0] object Improvement {
           written(0, 1).copy(algorithm = "CRC32C"),
           Diagnose(0, 0, 0, 1, 1, 4711, "CRC32C")))
 
-  val all: List[Improvement] = List(
+  /** A method: objects of the list may be made before this one. */
+  def all: List[Improvement] = List(
     Queued,
     KeptWhenTorn,
     RepeatedFinalize,

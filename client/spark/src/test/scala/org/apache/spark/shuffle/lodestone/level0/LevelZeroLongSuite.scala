@@ -3,7 +3,7 @@ package org.apache.spark.shuffle.lodestone.level0
 
 import org.junit.jupiter.api.{AfterEach, BeforeEach, Tag, Tags, Test}
 
-/** What [[LevelZeroSuite]] does, for a million operations: `make conformance` runs it. */
+/** What [[LevelZeroSuite]] does, for a million operations. */
 @Tags(Array(new Tag("seldom"), new Tag("seldom-4")))
 final class LevelZeroLongSuite {
   private var rounds: Rounds = _

@@ -36,16 +36,29 @@ private[level0] final class Replay(sparks: Service, ours: Service, run: String) 
     val (theirAnswer, ownAnswer) =
       (theirs.send(operation, mayReadChunks), own.send(operation, mayReadChunks))
     val (their, our) = (Service.await(theirAnswer), Service.await(ownAnswer))
-    operation match {
-      // Spark's service ends the connection, now or soon.
-      case push: Push if Answer.isRefusal(their) || their == Answer.Code(4) => sparks.drop(push.on)
-      case _ => ()
-    }
+    if (endsConnection(their)) dropConnection(operation)
     comparison.compare(operation, their, our)
     operation match {
       case End(app) => clean(app)
       case _ => ()
     }
+  }
+
+  /** True if Spark's service may end the connection, now or soon. */
+  private def endsConnection(answer: Answer): Boolean = answer match {
+    case Answer.Each(parts) => parts.exists(Answer.isRefusal)
+    case Answer.Code(code) => code == 4
+    case other => Answer.isRefusal(other)
+  }
+
+  private def dropConnection(operation: Operation): Unit = operation match {
+    case push: Push => sparks.drop(push.on)
+    case fetch: Fetch => sparks.drop(fetch.on)
+    case open: Open => sparks.drop(open.on)
+    case out: OutOfOrder => sparks.drop(out.on)
+    case read: ReadChunk => sparks.drop(read.on)
+    case fetch: FetchByClient => sparks.forget(theirs.files.appId(fetch.app))
+    case _ => ()
   }
 
   private def hold(held: Held): Unit = {
@@ -74,6 +87,8 @@ private[level0] final class Replay(sparks: Service, ours: Service, run: String) 
 
   private def isOpen(app: Int, shuffle: Int, merge: Int, reduce: Int): Boolean =
     world.merged(app, shuffle, merge, reduce) == World.NotFinalized
+
+  def endAll(): Unit = world.numbers.foreach(app => step(End(app)))
 
   /** The files of executors are theirs. The daemon deletes what it made. */
   private def clean(app: Int): Unit = own.files.blockManagerDirs(app).foreach(ExecutorFiles.delete)

@@ -44,10 +44,23 @@ private[level0] final class Rounds extends AutoCloseable {
       case other: Exception =>
         throw new AssertionError(s"seed $seed, operation ${done.size}: ${done.lastOption}", other)
     }
+    replay.endAll()
+    awaitNoMergedFiles(seed)
     val perSecond = count * TimeUnit.SECONDS.toNanos(1) / (System.nanoTime() - began)
     // For people: the report of the suite keeps it.
     println(s"level 0: seed $seed, $count operations, $perSecond per second, ${replay.seen}")
     replay.seen
+  }
+
+  /** The daemon deletes after it has answered. Nothing announces it. */
+  private def awaitNoMergedFiles(seed: Long): Unit = {
+    val end = System.nanoTime() + TimeUnit.SECONDS.toNanos(30)
+    def left: Seq[File] =
+      ExecutorFiles.below(ours.root).filter(_.getName.startsWith("shuffleMerged"))
+    while (left.nonEmpty) {
+      require(System.nanoTime() < end, s"seed $seed: files of ended applications stay: $left")
+      Thread.`yield`()
+    }
   }
 
   private def another(): Replay = {
@@ -58,9 +71,9 @@ private[level0] final class Rounds extends AutoCloseable {
   private def explained(seed: Long, done: Seq[Operation], difference: Difference)
       : AssertionError = {
     val shrunk = shortest(done)
-    val list = shrunk.mkString("List(\n  ", ",\n  ", ")")
+    val list = shrunk.takeRight(ShownMost).mkString("List(\n  ", ",\n  ", ")")
     new AssertionError(
-      s"seed $seed, operation ${done.size}: ${difference.getMessage}\nshortest: $list",
+      s"seed $seed, operation ${done.size}: ${difference.getMessage}\nthe last of ${shrunk.size}: $list",
       difference)
   }
 
@@ -110,4 +123,5 @@ private[level0] final class Rounds extends AutoCloseable {
 
 private[level0] object Rounds {
   private val ShrinkS = 60L
+  private val ShownMost = 100
 }

@@ -12,6 +12,8 @@ private[level0] final class World {
 
   def app(number: Int): World.App = apps.getOrElseUpdate(number, new World.App)
 
+  def numbers: Seq[Int] = apps.keys.toSeq.sorted
+
   def end(number: Int): Unit = apps(number) = new World.App
 
   /** How a push would be answered now. */
