@@ -72,9 +72,9 @@ private[level0] final class Rounds extends AutoCloseable {
       : AssertionError = {
     val shrunk = shortest(done)
     val list = shrunk.takeRight(ShownMost).mkString("List(\n  ", ",\n  ", ")")
-    new AssertionError(
-      s"seed $seed, operation ${done.size}: ${difference.getMessage}\nthe last of ${shrunk.size}: $list",
-      difference)
+    val where = s"seed $seed, operation ${done.size}"
+    val what = s"${difference.getMessage}\nthe last of ${shrunk.size}: $list"
+    new AssertionError(s"$where: $what", difference)
   }
 
   /** Leaves out what is not needed, for a limited time. */
