@@ -15,7 +15,7 @@ import signal
 import pytest
 
 from harness.daemon import wait_until
-from harness.paths import EVERY_LINE, NOT_41, USUAL_LINES
+from harness.paths import EVERY_LINE, NOT_35, NOT_41, USUAL_LINES
 from harness.processes import executors_of
 from harness.secrets import GCM, KINDS, secret_file
 from harness.spark_process import BOTH_EXECUTORS, ONE_EXECUTOR, TWO_EXECUTORS, Job
@@ -123,6 +123,7 @@ def read_after_a_kill(start_daemon, start_job, gates, plain_answer):
     return read
 
 
+@pytest.mark.lines(*EVERY_LINE, seldom=NOT_35)
 def test_blocks_of_a_killed_executor_are_read_also_70000_in_one_request_and_in_batches(
     read_after_a_kill,
 ):
@@ -182,7 +183,8 @@ def test_blocks_of_killed_executors_are_read_in_directories_that_a_restarted_dae
     assert daemon.counts()["fetch_chunks"] == 0, "executors of one host open files themselves"
 
 
-def test_blocks_of_executors_that_dynamic_allocation_ends_are_read_and_removed_with_their_shuffle(
+@pytest.mark.lines(*EVERY_LINE, seldom=NOT_41)
+def test_blocks_of_executors_that_end_or_are_killed_outlive_a_restart_and_are_removed_in_the_end(
     service_on_each_host, two_hosts, start_job, gates, plain_answer
 ):
     arguments = {"maps": MAPS, "partitions": PARTITIONS, "gates": gates.address}
@@ -192,7 +194,11 @@ def test_blocks_of_executors_that_dynamic_allocation_ends_are_read_and_removed_w
     running = start_job(job)
     gates.run_maps(MAPS)
     gates.wait_reached("between-0")
+    # Dynamic allocation ends the other one.
+    os.kill(two_hosts.executors()[0], signal.SIGKILL)
     wait_until(lambda: not two_hosts.executors(), "the end of every executor", timeout_s=60)
+    for daemon in service_on_each_host:
+        daemon.restart()
     reads = Reads(*service_on_each_host)
     gates.open("between-0")
     gates.wait_reached("between-1")
