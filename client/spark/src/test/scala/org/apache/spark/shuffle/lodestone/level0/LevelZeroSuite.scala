@@ -7,8 +7,8 @@ import org.junit.jupiter.api.Assertions._
 
 /**
  * The daemon in place of Spark's own external shuffle service (level 0: no plugin). Both get the
- * same operations, and Spark's own code is the reference. Long sequences still find differences that
- * the model does not know: `make conformance` runs it, and `make test` the cases of
+ * same operations, and Spark's own code is the reference. Long sequences still find differences
+ * that the model does not know: `make conformance` runs it, and `make test` the cases of
  * [[ServiceCasesSuite]].
  */
 @Tags(Array(new Tag("seldom"), new Tag("seldom-4")))
