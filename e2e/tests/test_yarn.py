@@ -171,7 +171,7 @@ def test_a_container_that_takes_too_much_memory_is_killed_with_its_daemon_and_th
     arguments = {"maps": MAPS, "partitions": PARTITIONS, "gates": gates.address}
     job = Job("with_a_greedy_attempt", arguments)
     running = submit(yarn, job)
-    gates.wait_reached("greedy")
+    # The monitor may be sooner than the gate.
     outcome = running.wait()
     assert outcome.answer == plain_answer(job)
     assert "exceeding physical memory limits" in outcome.log
@@ -183,13 +183,13 @@ def test_a_container_that_takes_too_much_memory_is_killed_with_its_daemon_and_th
 def test_the_documented_overhead_has_room_for_a_daemon_that_uses_all_its_memory(
     yarn, submit, plain_answer
 ):
-    # 512 MB that are not compressed, for one service.
-    sizes = {"rows": 6000000, "maps": 8, "partitions": 8}
+    # More than 256 MiB for the daemon of each host, in blocks that are not too large.
+    sizes = {"rows": 6000000, "maps": 32, "partitions": 64}
     job = Job("spilled_shuffles", sizes, conf={"spark.shuffle.compress": "false"})
     running = submit(yarn, job)
     outcome = running.wait()
     assert outcome.answer == plain_answer(job)
-    assert outcome.report["totals"]["mergedBlocksRead"] == 64
+    assert outcome.report["totals"]["bytesPushed"] > 2 * 256 << 20
     used = container_memory(yarn, running.application)
     assert used, "the monitor has looked"
     assert all(most < limit for most, limit in used.values()), used

@@ -43,11 +43,11 @@ SPARKS_OWN_PUSH = {
 class Cluster:
     """A cluster whose NodeManagers have the service, all on one port."""
 
-    def __init__(self, folder):
+    def __init__(self, folder, **settings: str):
         self.port = free_port()
         self._folder = folder
         self._admin: dict[str, int] = {}
-        self.yarn = Yarn(folder / "cluster", self._service, **RECOVERING)
+        self.yarn = Yarn(folder / "cluster", self._service, **settings)
 
     def _service(self, host: Host) -> Service:
         data, file = self.data(host.address), self._folder / f"{host.address}.toml"
@@ -84,7 +84,7 @@ class Cluster:
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory):
-    found = Cluster(tmp_path_factory.mktemp("yarn-service"))
+    found = Cluster(tmp_path_factory.mktemp("yarn-service"), **RECOVERING)
     yield found
     found.yarn.stop()
     wait_until(lambda: not found.daemons(), "the end of the daemons")
@@ -203,3 +203,23 @@ def test_a_node_manager_that_stops_ends_its_daemon_and_the_next_one_starts_anoth
     cluster.yarn.wait_for_nodes()
     wait_until(lambda: len(cluster.daemons()) == 2, "the next daemon")
     assert other in cluster.daemons()
+
+
+@on_one_line
+@pytest.mark.seldom
+def test_a_node_manager_without_recovery_keeps_what_is_the_daemons_in_its_local_directory(
+    spark, tmp_path
+):
+    found = Cluster(tmp_path)
+    try:
+        for node in found.yarn.nodes:
+            announced = node.local / "lodestone" / "announce"
+            wait_until(lambda file=announced: holds_ready_line(file), "the daemon")
+            assert (node.local / "lodestone").stat().st_mode & 0o777 == 0o700
+            assert (node.local / "lodestone" / "secrets").is_dir()
+    finally:
+        found.yarn.stop()
+
+
+def holds_ready_line(file) -> bool:
+    return file.exists() and file.read_text().startswith("lodestone ready")
