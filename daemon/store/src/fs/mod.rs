@@ -107,7 +107,7 @@ impl fmt::Display for DirAccess {
 pub struct Space {
     /// Free for this user.
     pub free: u64,
-    /// Size of the filesystem.
+    /// In use and free for this user: blocks that the filesystem keeps for root do not count.
     pub total: u64,
 }
 

@@ -8,7 +8,7 @@ use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use rustix::fs::{FallocateFlags, FlockOperation, OFlags, fallocate, flock, statvfs};
+use rustix::fs::{FallocateFlags, FlockOperation, OFlags, StatVfs, fallocate, flock, statvfs};
 use rustix::process::geteuid;
 
 use super::below::OsDir;
@@ -139,11 +139,7 @@ impl Fs for OsFs {
     }
 
     fn space(&self, path: &Path) -> io::Result<Space> {
-        let stat = statvfs(path)?;
-        Ok(Space {
-            free: stat.f_bavail.saturating_mul(stat.f_frsize),
-            total: stat.f_blocks.saturating_mul(stat.f_frsize),
-        })
+        Ok(space_of(&statvfs(path)?))
     }
 
     fn try_lock(&self, path: &Path) -> io::Result<Option<Box<dyn Lock>>> {
@@ -157,6 +153,18 @@ impl Fs for OsFs {
             Err(rustix::io::Errno::WOULDBLOCK) => Ok(None),
             Err(error) => Err(error.into()),
         }
+    }
+}
+
+/// A filesystem keeps blocks for root. They are never free for the daemon's files, so they are no
+/// part of the size of which a share stays free, as in the percentage of `df`.
+const fn space_of(stat: &StatVfs) -> Space {
+    let used = stat.f_blocks.saturating_sub(stat.f_bfree);
+    Space {
+        free: stat.f_bavail.saturating_mul(stat.f_frsize),
+        total: used
+            .saturating_add(stat.f_bavail)
+            .saturating_mul(stat.f_frsize),
     }
 }
 
@@ -181,5 +189,22 @@ fn kind_of(file_type: fs::FileType) -> Kind {
         Kind::File
     } else {
         Kind::Other
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_that_are_kept_for_root_count_neither_as_free_nor_as_size() {
+        let mut stat = statvfs("/").unwrap();
+        (stat.f_frsize, stat.f_blocks) = (4096, 1000);
+        (stat.f_bfree, stat.f_bavail) = (800, 100);
+        let expected = Space {
+            free: 100 * 4096,
+            total: 300 * 4096,
+        };
+        assert_eq!(space_of(&stat), expected);
     }
 }
