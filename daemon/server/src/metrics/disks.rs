@@ -77,7 +77,7 @@ impl MeasuredFs {
         registry.register("merge_write_failures", help, write_failures);
         let help = "Bytes free on the disk of a data directory";
         registry.register("merge_disk_free_bytes", help, free_bytes);
-        let help = "Size of the disk of a data directory";
+        let help = "Bytes in use and free on the disk of a data directory";
         registry.register("merge_disk_size_bytes", help, size_bytes);
         Self {
             fs,
