@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Jobs of many kinds give plain Spark's answer, and are really merged."""
 
-import subprocess
-
 import pytest
 
+from harness.certificate import certificate
 from harness.paths import EVERY_LINE, NOT_41, SELDOM, USUAL_LINES
 from harness.spark_process import IN_THE_DRIVER, ONE_EXECUTOR, TWO_EXECUTORS, Job
 
@@ -74,29 +73,13 @@ def test_a_shuffle_that_cannot_be_merged_is_left_to_spark_with_its_reason(
 def test_a_shuffle_that_spark_would_send_over_tls_is_not_sent_in_the_clear(
     start_daemon, start_job, plain_answer, tmp_path
 ):
-    daemon = start_daemon()
-    conf = {**tls_between_processes(tmp_path), "spark.lodestone.services": daemon.host_port}
-    job = Job("keyed_rows", master=ONE_EXECUTOR, conf=conf)
-    outcome = start_job(job).wait()
-    assert outcome.answer == plain_answer(job)
-    assert "RPC_ENCRYPTION" in outcome.reasons()
-    assert outcome.report["totals"]["blocksPushed"] == 0
-
-
-def tls_between_processes(folder) -> dict[str, str]:
-    """Returns Spark's settings, with a certificate made for this test."""
-    store, password = folder / "store.p12", "not-a-secret"
-    subprocess.run(
-        ["keytool", "-genkeypair", "-keyalg", "RSA", "-alias", "spark", "-dname", "CN=localhost",
-         "-storetype", "PKCS12", "-keystore", store, "-storepass", password],
-        check=True,
-    )  # fmt: skip
-    return {
-        "spark.ssl.rpc.enabled": "true",
-        "spark.ssl.rpc.protocol": "TLSv1.3",
-        "spark.ssl.rpc.keyStore": str(store),
-        "spark.ssl.rpc.keyStorePassword": password,
-        "spark.ssl.rpc.keyPassword": password,
-        "spark.ssl.rpc.trustStore": str(store),
-        "spark.ssl.rpc.trustStorePassword": password,
-    }
+    tls = certificate(tmp_path).spark
+    services = {"RPC_ENCRYPTION": "", "NO_SERVICE": start_daemon().host_port}
+    for reason, service in services.items():
+        job = Job(
+            "keyed_rows", master=ONE_EXECUTOR, conf={**tls, "spark.lodestone.services": service}
+        )
+        outcome = start_job(job).wait()
+        assert outcome.answer == plain_answer(job)
+        assert reason in outcome.reasons()
+        assert outcome.report["totals"]["blocksPushed"] == 0

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from harness.certificate import certificate
 from harness.paths import EVERY_LINE, NOT_41, SELDOM, USUAL_LINES
 from harness.processes import daemons_below
-from harness.secrets import GCM, KINDS, SECRET, secret_file
+from harness.secrets import AES, GCM, KINDS, SECRET, secret_file
 from harness.spark_process import TWO_EXECUTORS, Job
 
 MAPS, PARTITIONS = 6, 8
@@ -132,3 +133,32 @@ def holds_secret(path: Path) -> bool:
         # The job goes on meanwhile, and removes files.
         assert not os.path.exists(path), error
         return False
+
+
+@pytest.mark.lines("4.1")
+@pytest.mark.parametrize("mode, more", [("merge", {}), ("remote", AES)], ids=["tls", "tls-and-aes"])
+def test_an_application_with_tls_is_served_over_tls(
+    mode, more, start_daemon, start_job, plain_answer, tmp_path
+):
+    made = certificate(tmp_path)
+    secrets = ("--secrets", str(secret_file(tmp_path))) if more else ()
+    daemon = start_daemon(extra=(*made.daemon, "--encrypted-only", *secrets))
+    conf = {**made.spark, **more, "spark.lodestone.mode": mode}
+    arguments = {"maps": MAPS, "partitions": PARTITIONS}
+    services = {"spark.lodestone.services": daemon.host_port}
+    job = Job("keyed_rows", arguments, TWO_EXECUTORS, conf | services)
+    outcome = start_job(job).wait()
+    assert outcome.answer == plain_answer(job)
+    assert_all_from_services(outcome, mode)
+
+
+@pytest.mark.lines("4.1")
+def test_the_plugins_own_daemon_has_sparks_certificate(start_job, plain_answer, tmp_path):
+    made = certificate(tmp_path)
+    pem = {"spark.ssl.rpc.certChain": str(made.cert), "spark.ssl.rpc.privateKey": str(made.key)}
+    arguments = {"maps": MAPS, "partitions": PARTITIONS}
+    conf = {**made.spark, **pem, "spark.lodestone.mode": "remote"}
+    job = Job("keyed_rows", arguments, TWO_EXECUTORS, conf)
+    outcome = start_job(job).wait()
+    assert outcome.answer == plain_answer(job)
+    assert_all_from_services(outcome, "remote")

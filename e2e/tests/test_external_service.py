@@ -14,10 +14,11 @@ import signal
 
 import pytest
 
+from harness.certificate import certificate
 from harness.daemon import wait_until
 from harness.paths import EVERY_LINE, NOT_35, NOT_41, USUAL_LINES
 from harness.processes import executors_of
-from harness.secrets import GCM, KINDS, secret_file
+from harness.secrets import AES, GCM, KINDS, secret_file
 from harness.spark_process import BOTH_EXECUTORS, ONE_EXECUTOR, TWO_EXECUTORS, Job
 
 MAPS, PARTITIONS = 6, 8
@@ -162,6 +163,16 @@ def test_blocks_of_a_killed_executor_are_read_in_messages_that_cannot_be_changed
 ):
     sizes, flags = {"group_maps": MAPS, "groups": 500}, ("--secrets", str(secret_file(tmp_path)))
     seen = read_after_a_kill(sizes, flags, **GCM)
+    assert seen["read-rows"] == {"streams": PARTITIONS, "chunks": BLOCKS}
+
+
+@pytest.mark.lines("4.1")
+@pytest.mark.parametrize("more", [{}, AES], ids=["tls", "tls-and-aes"])
+def test_blocks_of_a_killed_executor_are_read_over_tls(more, read_after_a_kill, tmp_path):
+    made = certificate(tmp_path)
+    secrets = ("--secrets", str(secret_file(tmp_path))) if more else ()
+    sizes, flags = {"group_maps": MAPS, "groups": 500}, (*made.daemon, "--encrypted-only", *secrets)
+    seen = read_after_a_kill(sizes, flags, **made.spark, **more)
     assert seen["read-rows"] == {"streams": PARTITIONS, "chunks": BLOCKS}
 
 

@@ -11,10 +11,22 @@ use crate::digest::DigestChallenge;
 use crate::exchange::{self, Agreed};
 use crate::{Denied, Fresh, Secret};
 
+/// What the bytes behind a handshake need.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Encryption {
+    /// The client decides.
+    #[default]
+    Optional,
+    /// The client must encrypt.
+    Required,
+    /// They go through TLS, as the handshake does. Spark would encrypt the bytes of TLS once more.
+    There,
+}
+
 /// One handshake.
 #[derive(Debug, Default)]
 pub struct Handshake {
-    encrypted_only: bool,
+    encryption: Encryption,
     /// What the client of an application has to answer.
     challenged: Option<(AppId, DigestChallenge)>,
 }
@@ -47,10 +59,10 @@ pub fn asks(body: &[u8]) -> Option<Result<AppId, Denied>> {
 }
 
 impl Handshake {
-    /// Begins. `encrypted_only`: denies clients that would go on without encryption.
-    pub fn new(encrypted_only: bool) -> Self {
+    /// Begins.
+    pub fn new(encryption: Encryption) -> Self {
         Self {
-            encrypted_only,
+            encryption,
             challenged: None,
         }
     }
@@ -58,10 +70,13 @@ impl Handshake {
     /// Takes a message. `secret`: that of the application that it [`asks`] for. If there is none,
     /// any that nobody knows: the client must not learn whether the application exists.
     pub fn take(&mut self, body: &[u8], secret: &Secret, fresh: &Fresh) -> Result<Step, Denied> {
-        match body.first() {
-            Some(&AuthMessage::ID) if self.challenged.is_none() => exchanged(body, secret, fresh),
-            Some(&SaslMessage::ID) if self.encrypted_only => Err(Denied::Unencrypted),
-            Some(&SaslMessage::ID) => self.digested(body, secret, fresh),
+        match (body.first(), self.encryption) {
+            (Some(&AuthMessage::ID), Encryption::There) => Err(Denied::EncryptedTwice),
+            (Some(&AuthMessage::ID), _) if self.challenged.is_none() => {
+                exchanged(body, secret, fresh)
+            }
+            (Some(&SaslMessage::ID), Encryption::Required) => Err(Denied::Unencrypted),
+            (Some(&SaslMessage::ID), _) => self.digested(body, secret, fresh),
             _ => Err(Denied::Missing),
         }
     }

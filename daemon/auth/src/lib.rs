@@ -12,7 +12,7 @@ mod secret;
 #[cfg(test)]
 mod vectors;
 
-pub use handshake::{Handshake, Session, Step, asks};
+pub use handshake::{Encryption, Handshake, Session, Step, asks};
 pub use keystream::Keystream;
 pub use secret::{BadSecret, SECRET_BYTES_MAX, Secret};
 
@@ -48,8 +48,16 @@ pub enum Denied {
     )]
     Missing,
     /// The client would go on without encryption.
-    #[error("this service takes encrypted connections only: set spark.network.crypto.enabled=true")]
+    #[error(
+        "this service takes encrypted connections only: set spark.network.crypto.enabled=true, or, \
+         if it has a certificate, spark.ssl.rpc.enabled=true"
+    )]
     Unencrypted,
+    /// The client wants AES and TLS on the same connection.
+    #[error(
+        "this connection has TLS: set spark.network.crypto.enabled=false, as TLS encrypts already"
+    )]
+    EncryptedTwice,
     /// The client wants the encryption of SASL.
     #[error(
         "this service does not encrypt with SASL: set spark.network.crypto.enabled=true in place \

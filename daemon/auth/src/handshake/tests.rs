@@ -114,9 +114,23 @@ fn a_challenge_is_for_one_answer() {
 
 #[test]
 fn with_encryption_required_sasl_is_denied_at_its_first_message() {
-    let mut handshake = Handshake::new(true);
+    let mut handshake = Handshake::new(Encryption::Required);
     let denied = handshake.take(&sasl(&app(), ""), &secret(), &fresh(1));
     assert_eq!(denied.err(), Some(Denied::Unencrypted));
+}
+
+#[test]
+fn a_client_that_would_encrypt_twice_authenticates_with_sasl_after_it_was_denied() {
+    let mut handshake = Handshake::new(Encryption::There);
+    let challenge = Challenge::new(&app(), &secret(), &fresh(1)).unwrap();
+    let body = challenge.message().to_bytes();
+    let denied = handshake.take(&body, &secret(), &fresh(1));
+    assert_eq!(denied.err(), Some(Denied::EncryptedTwice));
+    let first = sasl(&app(), "");
+    handshake.take(&first, &secret(), &fresh(2)).unwrap();
+    let answer = sasl(&app(), &response_of("s3cret", 2));
+    let step = handshake.take(&answer, &secret(), &fresh(3)).unwrap();
+    assert!(step.session.unwrap().keys.is_none());
 }
 
 #[test]

@@ -77,7 +77,16 @@ pub struct Config {
     #[arg(long, value_name = "PATH", value_parser = directory)]
     #[serde(deserialize_with = "path")]
     pub secrets: Option<PathBuf>,
-    /// With secrets: clients must also encrypt (`spark.network.crypto.enabled`).
+    /// File with the daemon's certificate and those that have signed it, in PEM: for clients that
+    /// begin with TLS (`spark.ssl.rpc.enabled`).
+    #[arg(long, value_name = "FILE", value_parser = directory)]
+    #[serde(deserialize_with = "path")]
+    pub tls_cert: Option<PathBuf>,
+    /// File with the key of the certificate, in PEM.
+    #[arg(long, value_name = "FILE", value_parser = directory)]
+    #[serde(deserialize_with = "path")]
+    pub tls_key: Option<PathBuf>,
+    /// Clients must encrypt: with TLS, or as they authenticate (`spark.network.crypto.enabled`).
     #[arg(long)]
     pub encrypted_only: bool,
     /// Zone or rack of this host, as on other services that fail together with it. Both replicas of
@@ -139,10 +148,13 @@ pub enum ConfigError {
     NoDirectory,
     /// Encryption without secrets.
     #[error(
-        "`encrypted-only`: clients agree upon keys by a secret: name a file or directory of these, \
-         as in `--secrets /etc/lodestone/secret`"
+        "`encrypted-only`: clients encrypt with TLS, or with keys upon which they agree by a secret: \
+         name a certificate (`--tls-cert`, `--tls-key`) or secrets (`--secrets`)"
     )]
     NoSecrets,
+    /// A certificate without its key, or the other way round.
+    #[error("`tls-cert` and `tls-key` are given together or not at all")]
+    HalfOfTls,
     /// The command line, which was checked before, does not fit the keys.
     #[error("{0}")]
     Flags(String),
@@ -272,7 +284,10 @@ impl Config {
         if self.dirs.is_empty() {
             return Err(ConfigError::NoDirectory);
         }
-        if self.encrypted_only && self.secrets.is_none() {
+        if self.tls_cert.is_some() != self.tls_key.is_some() {
+            return Err(ConfigError::HalfOfTls);
+        }
+        if self.encrypted_only && self.secrets.is_none() && self.tls_cert.is_none() {
             return Err(ConfigError::NoSecrets);
         }
         Ok(self)

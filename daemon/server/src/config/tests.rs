@@ -145,6 +145,24 @@ fn secrets_and_encryption_are_given_by_flag_or_file() {
 }
 
 #[test]
+fn a_certificate_comes_with_its_key_and_encryption_needs_no_more() {
+    let pair = "dir = '/a'\ntls-cert = '/c'\ntls-key = '/k'\nencrypted-only = true";
+    let flags = ["--dir", "/a", "--tls-cert", "/c", "--tls-key", "/k"];
+    for config in [
+        parsed(pair).unwrap(),
+        both("", &[&flags[..], &["--encrypted-only"]].concat()),
+    ] {
+        assert_eq!(config.tls_cert, Some("/c".into()));
+        assert_eq!(config.tls_key, Some("/k".into()));
+        assert!(config.encrypted_only);
+    }
+    for half in ["tls-cert = '/c'", "tls-key = '/k'"] {
+        let error = parsed(&format!("dir = '/a'\n{half}")).unwrap_err();
+        assert_eq!(error, ConfigError::HalfOfTls);
+    }
+}
+
+#[test]
 fn a_zone_is_a_name_that_shows_what_it_is() {
     let file = "dir = '/a'\nzone = 'eu-west-1a'";
     for config in [

@@ -20,7 +20,7 @@ mod writing;
 
 /// Bytes that a thread encrypts or decrypts for one call. It keeps this memory: a message of GCM
 /// fits too.
-const BUFFER_BYTES: usize = 64 << 10;
+pub(super) const BUFFER_BYTES: usize = 64 << 10;
 
 /// The beginning of a frame: its length and its type.
 const BEGINNING_BYTES: usize = 9;
@@ -226,7 +226,7 @@ const UNKNOWN: &str = "the client encrypts in a way that this service does not k
 
 /// Copies from the beginning of pieces, and returns how many bytes. An error, or 0, if the first
 /// piece cannot be read.
-fn gather(pieces: &[Part], buffer: &mut [u8]) -> io::Result<usize> {
+pub(super) fn gather(pieces: &[Part], buffer: &mut [u8]) -> io::Result<usize> {
     let mut count = 0;
     for piece in pieces {
         let free = buffer.get_mut(count..).unwrap_or_default();
@@ -252,7 +252,7 @@ fn gather(pieces: &[Part], buffer: &mut [u8]) -> io::Result<usize> {
     Ok(count)
 }
 
-fn with_buffer<T>(work: impl FnOnce(&mut [u8]) -> T) -> T {
+pub(super) fn with_buffer<T>(work: impl FnOnce(&mut [u8]) -> T) -> T {
     BUFFER.with_borrow_mut(|buffer| {
         buffer.resize(BUFFER_BYTES, 0);
         work(buffer)

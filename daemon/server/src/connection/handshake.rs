@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
-use lodestone_auth::{Denied, Handshake, Secret, Session, Step, asks};
+use lodestone_auth::{Denied, Encryption, Handshake, Secret, Session, Step, asks};
 use lodestone_model::AppId;
 use lodestone_wire::frame::RpcFailure;
 use lodestone_wire::{Frame, FrameDecoder, Limits};
@@ -54,20 +54,26 @@ pub(super) async fn agree(
     number: u64,
     entry: &Arc<Entry>,
 ) -> Result<Agreed, CloseReason> {
-    let Some(secrets) = &service.protection.secrets else {
+    let protection = &service.protection;
+    let encryption = match (socket.is_encrypted(), protection.encrypted_only) {
+        (true, _) => Encryption::There,
+        (false, true) => Encryption::Required,
+        (false, false) => Encryption::Optional,
+    };
+    if protection.secrets.is_none() && encryption != Encryption::Required {
         return Ok(Agreed {
             socket,
             principal: None,
         });
-    };
+    }
     entry.is_proved.store(false, Relaxed);
     let mut asking = Asking {
         socket,
         call: Call::new(service, number),
-        secrets: Arc::clone(secrets),
+        secrets: protection.secrets.clone(),
         entry: Arc::clone(entry),
         buffer: BytesMut::new(),
-        handshake: Handshake::new(service.protection.encrypted_only),
+        handshake: Handshake::new(encryption),
     };
     let agreed = timeout(LONGEST, asking.session()).await;
     let agreed = agreed.unwrap_or(Err(CloseReason::NoHandshake));
@@ -83,7 +89,8 @@ pub(super) async fn agree(
 struct Asking {
     socket: Arc<dyn Socket>,
     call: Call,
-    secrets: Arc<Secrets>,
+    /// `None`: clients need none, but TLS.
+    secrets: Option<Arc<Secrets>>,
     entry: Arc<Entry>,
     buffer: BytesMut,
     handshake: Handshake,
@@ -95,12 +102,12 @@ impl Asking {
             let (request_id, body) = match self.frame().await? {
                 Frame::RpcRequest { request_id, body } => (request_id, body),
                 Frame::UploadStream { request_id, .. } => {
-                    return self.deny(request_id, Denied::Missing).await;
+                    return self.deny(request_id, self.missing()).await;
                 }
                 Frame::MergedBlockMetaRequest(request) => {
-                    return self.deny(request.request_id, Denied::Missing).await;
+                    return self.deny(request.request_id, self.missing()).await;
                 }
-                _ => return Err(CloseReason::Denied(Denied::Missing)),
+                _ => return Err(CloseReason::Denied(self.missing())),
             };
             if let Some(answer) = handler::greet(&self.call, &body) {
                 let Answer::Response(body) = answer else {
@@ -111,6 +118,11 @@ impl Asking {
             }
             let step = match self.step(body).await? {
                 Ok(step) => step,
+                // Spark's client tries SASL next, on the same connection.
+                Err(denied @ Denied::EncryptedTwice) => {
+                    self.refuse(request_id, denied).await?;
+                    continue;
+                }
                 Err(denied) => return self.deny(request_id, denied).await,
             };
             // What is sent before the answer is not protected by it.
@@ -141,16 +153,23 @@ impl Asking {
         }
     }
 
+    /// What a client lacks that asks for something else.
+    fn missing(&self) -> Denied {
+        match self.secrets {
+            Some(_) => Denied::Missing,
+            None => Denied::Unencrypted,
+        }
+    }
+
     /// Takes a message of the client, on a thread that may wait for the file of the secret.
     async fn step(&mut self, body: Bytes) -> Result<Result<Step, Denied>, CloseReason> {
-        let app = match asks(&body) {
-            None => return Ok(Err(Denied::Missing)),
-            Some(Err(denied)) => return Ok(Err(denied)),
-            Some(Ok(app)) => app,
+        let (app, secrets) = match (asks(&body), &self.secrets) {
+            (None, _) | (_, None) => return Ok(Err(self.missing())),
+            (Some(Err(denied)), _) => return Ok(Err(denied)),
+            (Some(Ok(app)), Some(secrets)) => (app, Arc::clone(secrets)),
         };
         let random = || fresh().map_err(CloseReason::Socket);
         let (fresh, unknown) = (random()?, random()?);
-        let secrets = Arc::clone(&self.secrets);
         let mut handshake = std::mem::take(&mut self.handshake);
         let take = move || {
             let secret = secrets.of(&app).unwrap_or_else(|error| {
@@ -169,10 +188,14 @@ impl Asking {
 
     /// Tells the client why, and ends the connection.
     async fn deny<T>(&self, request_id: i64, denied: Denied) -> Result<T, CloseReason> {
+        self.refuse(request_id, denied).await?;
+        Err(CloseReason::Denied(denied))
+    }
+
+    async fn refuse(&self, request_id: i64, denied: Denied) -> Result<(), CloseReason> {
         let error = denied.to_string();
         self.send(Frame::RpcFailure(RpcFailure { request_id, error }))
-            .await?;
-        Err(CloseReason::Denied(denied))
+            .await
     }
 
     async fn frame(&mut self) -> Result<Frame, CloseReason> {
@@ -207,7 +230,19 @@ impl Asking {
                 Err(error) => return Err(CloseReason::Socket(error)),
             }
         }
-        Ok(())
+        self.flush().await
+    }
+
+    async fn flush(&self) -> Result<(), CloseReason> {
+        loop {
+            match self.socket.try_flush() {
+                Ok(()) => return Ok(()),
+                Err(error) if is_passing(&error) => {
+                    writable(&*self.socket).await.map_err(CloseReason::Socket)?;
+                }
+                Err(error) => return Err(CloseReason::Socket(error)),
+            }
+        }
     }
 }
 

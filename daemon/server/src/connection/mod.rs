@@ -15,6 +15,7 @@ mod sendfile;
 mod sending;
 pub mod socket;
 pub mod table;
+mod tls;
 mod watched;
 mod writer;
 
@@ -92,6 +93,9 @@ pub enum CloseReason {
     /// The client did not authenticate in time.
     #[error("the client did not authenticate within {} s", handshake::LONGEST.as_secs())]
     NoHandshake,
+    /// The client and the daemon did not agree upon TLS.
+    #[error("TLS: {0}")]
+    Tls(io::Error),
     /// The bytes are no frame.
     #[error("{0}")]
     Frame(#[from] FrameError),
@@ -194,11 +198,32 @@ pub(crate) async fn serve(
     if let Err(error) = configure(&socket) {
         tracing::debug!(connection = number, %peer, %error, "socket options were not set");
     }
-    let reason = run(Arc::new(socket), place, &service, stop).await;
+    let reason = match secured(socket, &place, &service, stop.clone()).await {
+        Ok(socket) => run(socket, place, &service, stop).await,
+        Err(reason) => reason,
+    };
     if reason.is_usual() {
         tracing::debug!(connection = number, %peer, %reason, "connection closed");
     } else {
         tracing::warn!(connection = number, %peer, %reason, "connection closed");
+    }
+}
+
+/// Returns the socket with TLS, if the client begins with it.
+async fn secured(
+    socket: TcpStream,
+    place: &Place,
+    service: &Service,
+    mut stop: watch::Receiver<bool>,
+) -> Result<Arc<dyn Socket>, CloseReason> {
+    let Some(certificate) = &service.protection.certificate else {
+        return Ok(Arc::new(socket));
+    };
+    tokio::select! {
+        biased;
+        () = place.entry.makes_way.notified() => Err(CloseReason::MadeWay),
+        _ = stop.wait_for(|stop| *stop) => Err(CloseReason::Shutdown),
+        secured = tls::secured(socket, certificate, service, &place.entry) => secured,
     }
 }
 

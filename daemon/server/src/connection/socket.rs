@@ -35,6 +35,11 @@ pub trait Socket: Debug + Send + Sync + 'static {
     /// for. May wait for the disk of a piece.
     fn try_send(&self, pieces: &[Part]) -> io::Result<usize>;
 
+    /// Returns true if nobody between the two ends can read the bytes.
+    fn is_encrypted(&self) -> bool {
+        false
+    }
+
     /// Sends what was taken and has not left, as far as there is room. An error if something stays.
     fn try_flush(&self) -> io::Result<()> {
         Ok(())

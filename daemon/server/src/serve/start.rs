@@ -25,6 +25,7 @@ use crate::process::log::Log;
 use crate::process::memory::{self, Kernel};
 use crate::process::shutdown::{self, Stop};
 use crate::serve::{self, Admission};
+use crate::service::certificate::{Certificate, CertificateError};
 use crate::service::lanes::{FOREIGN_READS, Lanes, READS};
 use crate::service::protection::Protection;
 use crate::service::secrets::{Secrets, SecretsError};
@@ -50,6 +51,8 @@ enum StartError {
     Announce(#[from] AnnounceError),
     #[error(transparent)]
     Secrets(#[from] SecretsError),
+    #[error("--tls-cert, --tls-key: {0}")]
+    Certificate(#[from] CertificateError),
     #[error(transparent)]
     Store(#[from] OpenError),
     #[error(
@@ -142,15 +145,20 @@ fn store_config(config: &Config, split: &MemorySplit) -> StoreConfig {
     }
 }
 
-fn protection(config: &Config) -> Result<Protection, SecretsError> {
+fn protection(config: &Config) -> Result<Protection, StartError> {
     let secrets = config.secrets.as_deref().map(Secrets::at).transpose()?;
     if let (Some(secrets), Some(path)) = (&secrets, &config.secrets)
         && secrets.are_open_to_read()
     {
         tracing::warn!(path = %path.display(), "every user of this host may read the secret");
     }
+    let certificate = match (&config.tls_cert, &config.tls_key) {
+        (Some(cert), Some(key)) => Some(Certificate::at(cert, key)?),
+        _ => None,
+    };
     Ok(Protection {
         secrets: secrets.map(Arc::new),
+        certificate: certificate.map(Arc::new),
         encrypted_only: config.encrypted_only,
     })
 }

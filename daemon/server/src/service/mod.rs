@@ -24,6 +24,7 @@ use uploads::Uploads;
 mod app_lines;
 pub mod block_memory;
 pub mod body;
+pub mod certificate;
 pub mod clock;
 pub mod connection_share;
 pub mod lanes;

@@ -34,6 +34,7 @@ mod stop;
 mod stopped_readers;
 mod support;
 mod timeouts;
+mod tls;
 mod two_disks;
 mod uploads;
 mod waiting_pushes;

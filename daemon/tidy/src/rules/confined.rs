@@ -15,13 +15,15 @@ struct Confined {
     advice: &'static str,
 }
 
-/// Reading the configuration once before the daemon serves, secrets, and the announce file, are no
-/// data path; `bench` and `sort` are programs of their own, which no daemon runs.
+/// Reading the configuration once before the daemon serves, secrets, a certificate, and the
+/// announce file, are no data path; `bench` and `sort` are programs of their own, which no daemon
+/// runs.
 const DISK: &[&str] = &[
     "daemon/store/src/fs/",
     "daemon/server/src/config",
     "daemon/server/src/process/announce",
     "daemon/server/src/process/memory",
+    "daemon/server/src/service/certificate",
     "daemon/server/src/service/secrets",
     "daemon/auth/src/vectors.rs",
     "daemon/sort/",

@@ -32,7 +32,7 @@ private[spark] object Reason {
     "SECRET_NOT_SHARED",
     "Spark makes a secret for each application here, which the named services cannot know")
   val RpcEncryption =
-    reason("RPC_ENCRYPTION", "spark.ssl.rpc.enabled is on, which this version does not support")
+    reason("RPC_ENCRYPTION", "spark.ssl.rpc.enabled is on, and its certificate is not in PEM files")
   val SingleMap = reason("SINGLE_MAP", "there is only one map task: merging needs several")
   val NoPartitions =
     reason("NO_PARTITIONS", "the shuffle has no partitions: there is nothing to merge")

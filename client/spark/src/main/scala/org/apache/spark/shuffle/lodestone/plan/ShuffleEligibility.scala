@@ -5,6 +5,7 @@ import org.apache.spark.{ShuffleDependency, SparkConf, SPARK_VERSION}
 import org.apache.spark.internal.config
 import org.apache.spark.io.CompressionCodec
 import org.apache.spark.shuffle.lodestone.config.{LodestoneConf, ServiceSource}
+import org.apache.spark.shuffle.lodestone.transport.RpcTls
 
 /** Decides whether a shuffle can be merged or remote at all. */
 private[lodestone] object ShuffleEligibility {
@@ -79,7 +80,7 @@ private[lodestone] object ShuffleEligibility {
       Reason.CipherUnknown -> (() => hasUnknownCipher(conf)),
       Reason.SecretNotShared -> (() => hasSecretOfItsOwn(conf)),
       // Since Spark 4. Lodestone does not send in the clear what Spark would encrypt.
-      Reason.RpcEncryption -> (() => conf.getBoolean("spark.ssl.rpc.enabled", false)),
+      Reason.RpcEncryption -> (() => lacksCertificate(conf)),
       Reason.SparkPush -> (() => conf.getBoolean("spark.shuffle.push.enabled", false)),
       Reason.CustomShuffleIo -> (() => !hasLocalDiskIo(conf)),
       // Then the map id is the map index. Readers compare map ids, so a map attempt that Spark has
@@ -88,7 +89,7 @@ private[lodestone] object ShuffleEligibility {
 
   /** Spark's own service has these ciphers, and Lodestone's has not. */
   private def hasUnknownCipher(conf: SparkConf): Boolean =
-    conf.getBoolean("spark.authenticate", false) && {
+    conf.getBoolean("spark.authenticate", false) && !RpcTls.isOn(conf) && {
       if (conf.getBoolean("spark.network.crypto.enabled", false)) {
         !KnownCiphers.exists(conf.get("spark.network.crypto.cipher", CounterMode).equalsIgnoreCase)
       } else {
@@ -109,6 +110,10 @@ private[lodestone] object ShuffleEligibility {
         case master if master.startsWith("k8s") => !SecretFiles.exists(conf.contains(_))
         case master => master.startsWith("local") && !master.startsWith("local-cluster")
       })
+
+  /** Daemons of executors' hosts read no key store of Java. */
+  private def lacksCertificate(conf: SparkConf): Boolean =
+    RpcTls.isOn(conf) && isEmbedded(conf) && PemCertificate.of(conf).isEmpty
 
   private def isEmbedded(conf: SparkConf): Boolean =
     conf.get(LodestoneConf.Services) == ServiceSource.Embedded

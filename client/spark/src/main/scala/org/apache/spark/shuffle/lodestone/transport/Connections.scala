@@ -11,7 +11,7 @@ import scala.util.{Failure, Success, Try}
 import scala.util.control.NonFatal
 
 import org.apache.spark.network.TransportContext
-import org.apache.spark.network.client.TransportClient
+import org.apache.spark.network.client.{TransportClient, TransportClientFactory}
 import org.apache.spark.network.server.NoOpRpcHandler
 import org.apache.spark.network.util.{MapConfigProvider, TransportConf}
 import org.apache.spark.shuffle.lodestone.config.{DaemonThreads, HostPort}
@@ -23,9 +23,8 @@ private[transport] final class Connections(
     protection: Protection) {
   import Connections._
 
-  private val conf = transportConf(requestTimeoutMs, longestRequestMs, protection)
-  private val context = new TransportContext(conf, new NoOpRpcHandler(), false, true)
-  private val factory = context.createClientFactory(protection.bootstraps(conf))
+  private var made = Option.empty[(TransportContext, TransportClientFactory)]
+  private var isClosed = false
   private val open = new ConcurrentHashMap[HostPort, Future[TransportClient]]()
 
   /** To connect blocks a thread, so each of these threads waits for one service. */
@@ -42,8 +41,30 @@ private[transport] final class Connections(
 
   def close(): Unit = {
     connectors.shutdownNow()
-    factory.close()
-    context.close()
+    val old = synchronized {
+      isClosed = true
+      made
+    }
+    old.foreach { case (context, factory) =>
+      factory.close()
+      context.close()
+    }
+  }
+
+  /**
+   * Made for the first connection: what Spark's settings for TLS lack must fail connections, and
+   * not the shuffle that is registered.
+   */
+  private def factory(): TransportClientFactory = synchronized {
+    if (isClosed) throw new IOException("the client is closed")
+    val (_, factory) = made.getOrElse {
+      val conf = transportConf(requestTimeoutMs, longestRequestMs, protection)
+      val context = new TransportContext(conf, new NoOpRpcHandler(), false, true)
+      val both = (context, context.createClientFactory(protection.bootstraps(conf)))
+      made = Some(both)
+      both
+    }
+    factory
   }
 
   private def connect(service: HostPort, dead: Future[TransportClient]): Future[TransportClient] = {
@@ -66,7 +87,7 @@ private[transport] final class Connections(
 
   private def dial(service: HostPort): Try[TransportClient] =
     try {
-      Success(factory.createClient(service.host, service.port))
+      Success(factory().createClient(service.host, service.port))
     } catch {
       case failure: IOException => Failure(failure)
       case _: InterruptedException => Failure(new IOException("the client is closed"))

@@ -13,16 +13,18 @@ import org.apache.spark.network.util.TransportConf
 /**
  * How a connection to a service proves that it is of this application, and is encrypted: as Spark's
  * own connections to its shuffle service, with the user's settings for these
- * (`SparkEnv.securityManager`, `AuthClientBootstrap`).
+ * (`SparkEnv.securityManager`, `AuthClientBootstrap`, and TLS of Spark 4).
  *
- * @param settings
- *   Spark's settings for the handshake and the cipher
+ * @param asked
+ *   returns Spark's settings for the handshake, the cipher and TLS, when there is a connection
  * @param handshake
  *   begins each connection
  */
 private[spark] final class Protection private (
-    val settings: Map[String, String],
+    asked: () => Map[String, String],
     handshake: Option[TransportConf => TransportClientBootstrap]) {
+
+  def settings: Map[String, String] = asked()
 
   /** The first steps of each connection. */
   def bootstraps(conf: TransportConf): JList[TransportClientBootstrap] =
@@ -42,23 +44,40 @@ private[spark] object Protection {
    */
   private val NoFallback = Map("spark.network.crypto.saslFallback" -> "false")
 
-  /** Connections are as they come: for services without secrets. */
-  val none: Protection = new Protection(Map.empty, None)
+  /** With TLS, nothing is encrypted twice (`SecurityManager.isEncryptionEnabled`). */
+  private val NoCipher = Map(
+    "spark.network.crypto.enabled" -> "false",
+    "spark.authenticate.enableSaslEncryption" -> "false")
+
+  /** Connections are as they come: for services without secrets and certificates. */
+  val none: Protection = new Protection(() => Map.empty, None)
 
   def of(
       conf: SparkConf,
-      secrets: () => SecretKeyHolder = () => SparkEnv.get.securityManager): Protection =
+      secrets: () => SecretKeyHolder = () => SparkEnv.get.securityManager,
+      tls: SparkConf => Map[String, String] =
+        RpcTls.settings(_, SparkEnv.get.securityManager)): Protection = {
+    val own = conf.getAll.toMap.filter { case (key, _) => Prefixes.exists(key.startsWith) }
+    val settings = if (RpcTls.isOn(conf)) {
+      () => own ++ NoCipher ++ tls(conf)
+    } else { () =>
+      own ++ NoFallback
+    }
+    new Protection(settings, handshake(conf, secrets))
+  }
+
+  private def handshake(
+      conf: SparkConf,
+      secrets: () => SecretKeyHolder): Option[TransportConf => TransportClientBootstrap] =
     if (conf.getBoolean("spark.authenticate", false)) {
-      val settings = conf.getAll.toMap.filter { case (key, _) => Prefixes.exists(key.startsWith) }
       val appId = conf.getAppId
       // The secret is asked for when there is a connection.
-      val handshake = (transport: TransportConf) =>
+      Some(transport =>
         new TransportClientBootstrap {
           override def doBootstrap(client: TransportClient, channel: Channel): Unit =
             new AuthClientBootstrap(transport, appId, secrets()).doBootstrap(client, channel)
-        }
-      new Protection(settings ++ NoFallback, Some(handshake))
+        })
     } else {
-      none
+      None
     }
 }

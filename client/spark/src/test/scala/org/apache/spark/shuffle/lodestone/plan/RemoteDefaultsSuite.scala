@@ -32,7 +32,6 @@ final class RemoteDefaultsSuite {
     Seq(On, Named, "spark.master" -> "local[2]"),
     Seq(On, Named, "spark.master" -> "k8s://https://127.0.0.1"),
     Seq(Tls),
-    Seq(Tls, Named),
     Seq("spark.shuffle.push.enabled" -> "true"),
     Seq("spark.shuffle.useOldFetchProtocol" -> "true"),
     Seq(RemoteDefaults.IoPlugin -> "org.example.OtherShuffleDataIO")).foreach { obstacle =>
@@ -56,7 +55,12 @@ final class RemoteDefaultsSuite {
       Named,
       "spark.master" -> "k8s://https://127.0.0.1",
       "spark.authenticate.secret.file" -> "/etc/secret"),
-    Seq(On, "spark.network.crypto.enabled" -> "true")).foreach { settings =>
+    Seq(On, "spark.network.crypto.enabled" -> "true"),
+    Seq(Tls, Named),
+    Seq(
+      Tls,
+      "spark.ssl.rpc.certChain" -> "/cert.pem",
+      "spark.ssl.privateKey" -> "/key.pem")).foreach { settings =>
     assertEquals(None, ShuffleEligibility.remoteObstacle(confWith(settings: _*)), s"$settings")
   }
 

@@ -11,6 +11,7 @@ import java.util.concurrent.{ExecutionException, TimeoutException, TimeUnit}
 import scala.annotation.tailrec
 
 import org.apache.spark.shuffle.lodestone.config.{DaemonThreads, HostPort}
+import org.apache.spark.shuffle.lodestone.plan.PemCertificate
 
 private[spark] final case class DaemonCommand(
     binary: Path,
@@ -21,6 +22,7 @@ private[spark] final case class DaemonCommand(
     announce: Path,
     log: Path,
     secrets: Option[Path] = None,
+    certificate: Option[PemCertificate] = None,
     endsWithContainer: Boolean = false) {
 
   def arguments: Seq[String] = Seq(
@@ -37,6 +39,8 @@ private[spark] final case class DaemonCommand(
     "--announce",
     announce.toString) ++
     secrets.toSeq.flatMap(path => Seq("--secrets", path.toString)) ++
+    certificate.toSeq.flatMap(it =>
+      Seq("--tls-cert", it.cert.toString, "--tls-key", it.key.toString)) ++
     Seq("--stay").filter(_ => endsWithContainer)
 }
 

@@ -7,6 +7,7 @@ import java.nio.file.{Files, Path, Paths}
 
 import org.apache.commons.codec.digest.DigestUtils
 import org.apache.spark.shuffle.lodestone.config.{HostPort, LodestoneConf, Logged}
+import org.apache.spark.shuffle.lodestone.plan.PemCertificate
 
 /**
  * Finds or starts the one daemon of this host, user, program and set of directories. If several
@@ -18,6 +19,8 @@ import org.apache.spark.shuffle.lodestone.config.{HostPort, LodestoneConf, Logge
  *   asks the service at an address for its incarnation, or returns the error
  * @param secret
  *   what clients of the daemon must know. Applications without one have another daemon.
+ * @param certificate
+ *   of the daemon, for applications with TLS. Those without it have another daemon.
  * @param endsWithContainer
  *   whether the daemon ends with the container of this executor
  */
@@ -28,6 +31,7 @@ private[spark] final class HostDaemon(
     host: String,
     incarnationAt: HostPort => Either[String, Long],
     secret: Option[AppSecret] = None,
+    certificate: Option[PemCertificate] = None,
     endsWithContainer: Boolean = false) extends Logged {
   import HostDaemon._
 
@@ -37,7 +41,8 @@ private[spark] final class HostDaemon(
       case Some(path) => Program.of(executable(Paths.get(path)))
       case None => BundledBinary.extract(homes.head, () => BundledBinary.open())
     }
-    val name = s"${program.digest.take(KeyChars)}-${key(homes)}" + secret.fold("")(_ => "-auth")
+    val name = s"${program.digest.take(KeyChars)}-${key(homes)}" +
+      secret.fold("")(_ => "-auth") + certificate.fold("")(it => s"-tls-${it.digest}")
     val secrets = secret.map(one => (SecretFiles.in(homes.head, s"$name.secrets"), one))
     val command = DaemonCommand(
       binary = executable(program.file),
@@ -48,6 +53,7 @@ private[spark] final class HostDaemon(
       announce = homes.head.resolve(s"$name.announce"),
       log = homes.head.resolve(s"$name.log"),
       secrets = secrets.map { case (files, _) => files.directory },
+      certificate = certificate,
       endsWithContainer = endsWithContainer)
     // Before the daemon is asked: it asks for the secret.
     secrets.foreach { case (files, one) => files.write(one) }

@@ -92,8 +92,17 @@ private[spark] final class HostService(
   private def findOrStart(client: ServiceClient): HostPort = {
     val user = HostDaemon.safe(System.getProperty("user.name"))
     val roots = LocalRoots(conf, sys.env)
+    val certificate = PemCertificate.of(conf)
     val inContainer = LocalRoots.areOfContainer(sys.env)
-    new HostDaemon(settings, roots, user, host, incarnationAt(client), secret, inContainer)
+    new HostDaemon(
+      settings,
+      roots,
+      user,
+      host,
+      incarnationAt(client),
+      secret,
+      certificate,
+      inContainer)
       .findOrStart()
   }
 }
