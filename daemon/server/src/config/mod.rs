@@ -90,7 +90,8 @@ pub struct Config {
     #[arg(long)]
     pub encrypted_only: bool,
     /// Zone or rack of this host, as on other services that fail together with it. Both replicas of
-    /// a partition are in different ones where no zone has more than half of the services.
+    /// a partition are in different ones where no zone has more than half of the services. Empty:
+    /// none.
     #[arg(long, value_name = "NAME")]
     #[serde(deserialize_with = "given")]
     pub zone: Option<Zone>,
@@ -280,7 +281,8 @@ impl Config {
         Ok(self)
     }
 
-    fn checked(self) -> Result<Self, ConfigError> {
+    fn checked(mut self) -> Result<Self, ConfigError> {
+        self.zone = self.zone.filter(|zone| !zone.0.is_empty());
         if self.dirs.is_empty() {
             return Err(ConfigError::NoDirectory);
         }

@@ -171,7 +171,7 @@ fn a_zone_is_a_name_that_shows_what_it_is() {
     ] {
         assert_eq!(config.zone, Some(Zone("eu-west-1a".to_owned())));
     }
-    for wrong in ["", "two words", "line\\nbreak", "\u{e9}", &"z".repeat(101)] {
+    for wrong in [" ", "two words", "line\\nbreak", "\u{e9}", &"z".repeat(101)] {
         let error = parsed(&format!("dir = '/a'\nzone = \"{wrong}\"")).unwrap_err();
         let expected = "test.toml: `zone`: ";
         assert!(
@@ -179,6 +179,18 @@ fn a_zone_is_a_name_that_shows_what_it_is() {
             "{wrong:?}: {error}"
         );
         assert!(error.to_string().contains("such as eu-west-1a"));
+    }
+}
+
+#[test]
+fn a_node_without_a_zone_gives_an_empty_one_and_the_daemon_starts_without() {
+    let file = "dir = '/a'\nzone = 'eu-west-1a'";
+    for config in [
+        parsed("dir = '/a'\nzone = ''").unwrap(),
+        both("", &["--dir", "/a", "--zone", ""]),
+        both(file, &["--zone="]),
+    ] {
+        assert_eq!(config.zone, None);
     }
 }
 
