@@ -2,13 +2,17 @@
 """The kubelet of the tests does to pods what Kubernetes does: otherwise the tests of Spark on
 Kubernetes would say nothing about it."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from harness.daemon import wait_until
+from harness.hosts import ip
 from harness.kubernetes.cluster import Kubernetes
 from harness.kubernetes.images import Image
+from harness.paths import ROOT
 
 SHELL = Image(Path("/"), ["/bin/sh", "-c"], environment={"PATH": "/usr/bin:/bin"})
 
@@ -138,6 +142,46 @@ def test_a_container_that_is_not_alive_starts_again_in_the_same_pod(kubernetes):
     pod = delete(kubernetes, "ill")
     assert pod.story[0] == ("not alive", 3)
     assert container_of_is_gone(pod)
+
+
+def test_a_pod_that_is_deleted_at_once_does_not_wait_for_its_hook_or_its_grace_period(kubernetes):
+    script = "trap '' TERM; touch /tmp/ready; while :; do sleep 0.1; done"
+    probe = {"exec": {"command": ["test", "-e", "/tmp/ready"]}, "periodSeconds": 1}
+    spec = {"terminationGracePeriodSeconds": 600}
+    hook = {"preStop": {"exec": {"command": ["/bin/sh", "-c", "touch /tmp/hook; sleep 600"]}}}
+    for name, container in {"patient": {}, "long-hook": {"lifecycle": hook}}.items():
+        kubernetes.apply(pod_of(name, script, spec, readinessProbe=probe, **container))
+        wait_until(lambda name=name: is_ready(kubernetes, name), f"{name} is ready")
+        pod = kubernetes.kubelet.pod(name)
+        kubernetes.api.delete(pod.path)
+        is_in_hook = Path(f"/proc/{pod.pid}/root/tmp/hook").exists
+        wait_until(lambda pod=pod, hooked=is_in_hook: pod.story or hooked(), "its end begins")
+        kubernetes.kill(pod)
+        assert container_of_is_gone(pod)
+
+
+def test_a_test_that_is_killed_leaves_no_container(tmp_path):
+    script = (
+        "import sys; sys.path[:0] = sys.argv[1:3]; from pathlib import Path; import test_kubelet\n"
+        "from harness.kubernetes.cluster import Kubernetes\n"
+        "cluster = Kubernetes(Path(sys.argv[3]), {'shell': test_kubelet.SHELL})\n"
+        "cluster.apply(test_kubelet.pod_of('left', 'while :; do sleep 0.1; done'))\n"
+        "test_kubelet.wait_until(lambda: test_kubelet.is_ready(cluster, 'left'), 'it runs')\n"
+        "print(cluster.kubelet.pod('left').pid, flush=True); sys.stdin.read()"
+    )
+    folders = [str(ROOT / "e2e"), str(ROOT / "e2e" / "tests"), str(tmp_path / "node")]
+    other = subprocess.Popen(
+        [sys.executable, "-c", script, *folders],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    try:
+        container = Path(f"/proc/{int(other.stdout.readline())}")
+    finally:
+        other.kill()
+        other.wait()
+        for number in range(2):
+            ip("netns", "delete", f"lodestone-{other.pid}-{number}")
+    wait_until(lambda: not container.exists(), "its container is gone")
 
 
 def container_of_is_gone(pod) -> bool:

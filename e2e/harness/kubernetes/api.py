@@ -3,8 +3,10 @@
 
 import http.client
 import json
+import socket
 import ssl
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from urllib.parse import urlencode
 
@@ -57,16 +59,9 @@ class Api:
             "DELETE", path, body | ({} if grace_s is None else {"gracePeriodSeconds": grace_s})
         )
 
-    def watch(self, path: str, version: str) -> Iterator[tuple[str, dict]]:
-        """Yields events after a version, until the server ends the watch."""
+    def watch(self, path: str, version: str) -> "Watch":
         query = {"watch": "true", "resourceVersion": version, "timeoutSeconds": "20"}
-        connection, response = self._send("GET", path, None, MERGE, query)
-        try:
-            for line in response:
-                event = json.loads(line)
-                yield event["type"], event["object"]
-        finally:
-            connection.close()
+        return Watch(*self._send("GET", path, None, MERGE, query))
 
     def _ask(
         self, method: str, path: str, body=None, kind: str = "application/json", query=None
@@ -96,6 +91,28 @@ class Api:
         return connection, response
 
 
+class Watch:
+    """Events after a version, until the server or `stop` ends them."""
+
+    def __init__(self, connection: "Connection", response: http.client.HTTPResponse):
+        self._connection = connection
+        self._response = response
+
+    def __iter__(self) -> Iterator[tuple[str, dict]]:
+        try:
+            for line in self._response:
+                event = json.loads(line)
+                yield event["type"], event["object"]
+        finally:
+            self._connection.close()
+
+    def stop(self) -> None:
+        """Lets the thread that waits for events go on: its connection is at its end."""
+        with suppress(OSError):  # it has ended meanwhile
+            # Not that of TLS, which another thread may not call.
+            socket.socket.shutdown(self._connection.wire, socket.SHUT_RDWR)
+
+
 class Connection(http.client.HTTPConnection):
     """A connection from within the server's network."""
 
@@ -109,6 +126,7 @@ class Connection(http.client.HTTPConnection):
             context = ssl.create_default_context()
             context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
             self.sock = context.wrap_socket(self.sock)
+        self.wire = self.sock
 
 
 def name_of(thing: dict) -> str:

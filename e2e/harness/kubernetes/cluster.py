@@ -8,6 +8,7 @@ from pathlib import Path
 from ..gates import Gates
 from ..hosts import Host
 from .api import PODS, Api, path_of
+from .daemonset import DaemonSet
 from .images import Image
 from .kubelet import Kubelet
 from .names import HostNames
@@ -27,7 +28,7 @@ class Kubernetes:
         self._all = ExitStack()
         network = PodNetwork()
         self._all.callback(network.close)
-        self._hub, self._address = network.hub, network.address
+        self.hub, self._address = network.hub, network.address
         try:
             folder.mkdir()
             self._plane = plane(network, folder)
@@ -45,7 +46,7 @@ class Kubernetes:
         self.driver = Host(network.address, enter)
 
     def gates(self) -> Gates:
-        return within(self._hub, lambda: Gates(self._address))
+        return within(self.hub, lambda: Gates(self._address))
 
     @property
     def conf(self) -> dict[str, str]:
@@ -74,7 +75,10 @@ class Kubernetes:
         self.api.post(f"{folder}/{thing['kind'].lower()}s", thing)
 
     def stateful_set(self, manifest: dict) -> StatefulSet:
-        return self._plane.workload(self.api, self.kubelet, manifest)
+        return self._plane.stateful_set(self.api, self.kubelet, manifest)
+
+    def daemon_set(self, manifest: dict) -> DaemonSet:
+        return self._plane.daemon_set(self.api, self.kubelet, manifest)
 
     def kill(self, pod: Pod) -> None:
         """Removes a pod at once, as when its node is lost."""

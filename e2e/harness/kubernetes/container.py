@@ -18,6 +18,7 @@ import system  # noqa: E402
 
 def main() -> None:
     specification = json.loads(Path(sys.argv[1]).read_text())
+    die_with(specification["parent"])
     system.enter_network(specification["network"])
     isolated = system.CLONE_NEWNS | system.CLONE_NEWPID | system.CLONE_NEWUTS | system.CLONE_NEWIPC
     system.unshare(isolated)
@@ -28,6 +29,14 @@ def main() -> None:
         pipe.write(str(pid))
     code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
     os._exit(code if code >= 0 else 128 - code)
+
+
+def die_with(parent: int) -> None:
+    """Lets the system kill this process, and the container with it, when the thread ends that
+    started it."""
+    system.control(system.PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        os._exit(1)
 
 
 def become(specification: dict) -> None:

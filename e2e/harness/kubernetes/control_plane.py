@@ -12,7 +12,9 @@ from pathlib import Path
 from ..daemon import wait_until
 from ..kept import kept
 from ..paths import ROOT
+from . import kubelet
 from .api import Api, ApiError
+from .daemonset import ControlledDaemonSet
 from .network import PodNetwork
 from .statefulset import ControlledStatefulSet
 
@@ -25,8 +27,9 @@ TOKEN = "of-this-test"
 NAMESPACES = ("jobs", "shuffle")
 START_TIMEOUT_S = 120
 STOP_TIMEOUT_S = 30
-# The only one that the tests need.
-CONTROLLERS = "statefulset-controller"
+# Those that the tests need.
+CONTROLLERS = "statefulset-controller,daemonset-controller"
+ZONE = "zone-1"
 
 
 def build(folder: Path) -> None:
@@ -42,7 +45,7 @@ def build(folder: Path) -> None:
 class ControlPlane:
     """Three processes in the hub of a network. Clients have a token."""
 
-    workload = ControlledStatefulSet
+    stateful_set, daemon_set = ControlledStatefulSet, ControlledDaemonSet
 
     def __init__(self, network: PodNetwork, folder: Path):
         self._hub = network.hub
@@ -58,6 +61,7 @@ class ControlPlane:
             for name in NAMESPACES:
                 body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
                 self.api.post("/api/v1/namespaces", body)
+            self._add_node()
             self._start_controllers()
         except BaseException:
             self._all.close()
@@ -65,10 +69,11 @@ class ControlPlane:
 
     def clear(self) -> None:
         """Removes what makes pods."""
-        for thing in self.api.items("/apis/apps/v1/statefulsets"):
-            metadata = thing["metadata"]
-            path = f"/apis/apps/v1/namespaces/{metadata['namespace']}/statefulsets"
-            self.api.delete(f"{path}/{metadata['name']}")
+        for kind in ("statefulsets", "daemonsets"):
+            for thing in self.api.items(f"/apis/apps/v1/{kind}"):
+                metadata = thing["metadata"]
+                path = f"/apis/apps/v1/namespaces/{metadata['namespace']}/{kind}"
+                self.api.delete(f"{path}/{metadata['name']}")
 
     def stop(self) -> None:
         self._all.close()
@@ -79,6 +84,14 @@ class ControlPlane:
         except (OSError, ApiError):
             return False  # it does not listen yet, or is not ready
         return True
+
+    def _add_node(self) -> None:
+        """Adds the kubelet's node, in a zone. Pods get its label when they are bound to it."""
+        labels = {"topology.kubernetes.io/zone": ZONE}
+        metadata = {"name": kubelet.NAME, "labels": labels}
+        self.api.post("/api/v1/nodes", {"apiVersion": "v1", "kind": "Node", "metadata": metadata})
+        ready = {"conditions": [{"type": "Ready", "status": "True"}]}
+        self.api.patch(f"/api/v1/nodes/{kubelet.NAME}/status", {"status": ready})
 
     def _start_server(self, address: str) -> None:
         tokens, key = self._folder / "tokens.csv", self._folder / "accounts.key"
@@ -100,8 +113,9 @@ class ControlPlane:
             "--service-account-issuer=https://kubernetes.default.svc",
             f"--service-account-key-file={key}",
             f"--service-account-signing-key-file={key}",
-            # No controller makes the accounts that it wants for each pod.
-            "--disable-admission-plugins=ServiceAccount",
+            # No controller makes the accounts that the first one wants for each pod, or removes the
+            # taint that the second one gives to each new node.
+            "--disable-admission-plugins=ServiceAccount,TaintNodesByCondition",
         )
 
     def _start_controllers(self) -> None:
@@ -129,7 +143,8 @@ class ControlPlane:
         )
 
     def _start(self, name: str, *arguments: str) -> None:
-        enter = ["ip", "netns", "exec", self._hub]
+        # Whoever kills the test kills them too.
+        enter = ["setpriv", "--pdeathsig", "KILL", "ip", "netns", "exec", self._hub]
         with (self._folder / f"{name}.log").open("wb") as log:
             process = subprocess.Popen(
                 [*enter, self._programs / name, *arguments],

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The kubelet of the only node: takes every pod that no node has, and runs it."""
 
+import http.client
 import threading
 from contextlib import suppress
 
-from .api import PODS, Api, ApiError, path_of
+from .api import PODS, Api, ApiError, Watch, path_of
 from .pod import Node, Pod
 
 NAME = "node-1"
@@ -19,6 +20,7 @@ class Kubelet:
         self._api: Api = node.api
         self._pods: dict[str, Pod] = {}
         self._is_over = False
+        self._watched: Watch | None = None
         self._thread = threading.Thread(target=self._watch, daemon=True)
         self._thread.start()
 
@@ -27,8 +29,12 @@ class Kubelet:
         return [pod for pod in self._pods.values() if pod.name == name][-1]
 
     def stop(self) -> None:
-        """Ends all pods."""
+        """Ends all pods. No other one starts meanwhile."""
         self._is_over = True
+        if self._watched is not None:
+            self._watched.stop()
+        self._thread.join(STOP_TIMEOUT_S)
+        assert not self._thread.is_alive(), "the kubelet does not end"
         for pod in list(self._pods.values()):
             pod.forget()
         self.join()
@@ -42,11 +48,14 @@ class Kubelet:
     def _watch(self) -> None:
         while not self._is_over:
             # A stopped server, or the end of one watch, ends neither the pods nor the kubelet.
-            with suppress(OSError, ApiError, ValueError):
+            with suppress(OSError, ApiError, ValueError, http.client.HTTPException):
                 listed = self._api.get(PODS)
                 for pod in listed["items"]:
                     self._see("MODIFIED", pod)
-                for event, pod in self._api.watch(PODS, listed["metadata"]["resourceVersion"]):
+                self._watched = self._api.watch(PODS, listed["metadata"]["resourceVersion"])
+                if self._is_over:
+                    self._watched.stop()
+                for event, pod in self._watched:
                     if self._is_over or event == "ERROR":
                         break
                     self._see(event, pod)

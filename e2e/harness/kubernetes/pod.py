@@ -41,6 +41,10 @@ class Node:
         return self.folder / "claims"
 
 
+class Forgotten(Exception):
+    """The object of the pod is gone."""
+
+
 class Pod(threading.Thread):
     """Runs a pod until the API server has forgotten it."""
 
@@ -56,6 +60,7 @@ class Pod(threading.Thread):
         self._restarts = 0
         self.is_ready = False
         self.is_ending = False
+        self._is_forgotten = False
         # What happened at its end, in order: whether the hook succeeded, signals, the exit code.
         self.story: list[tuple[str, object]] = []
 
@@ -66,7 +71,11 @@ class Pod(threading.Thread):
 
     def forget(self) -> None:
         """Ends the pod at once: its object is gone."""
+        self._is_forgotten = True
         self._events.put(("forget", None))
+        if self._process is not None:
+            # Also in the middle of a hook, or of a grace period.
+            self._process.signal(signal.SIGKILL)
 
     @property
     def pid(self) -> int:
@@ -81,17 +90,26 @@ class Pod(threading.Thread):
     # The life of the pod.
 
     def run(self) -> None:
-        network, self.address = self._node.network.attach()
+        network, self.address = self._attached()
         try:
             self._prepare(network)
             self._start()
             self._live()
+        except Forgotten:
+            pass  # its object is gone before it has all that it waits for
         finally:
             if self._process is not None:
                 self._process.kill()
             self._node.network.detach(network)
             for emptied in ("volumes", "layers"):
                 shutil.rmtree(self._folder / emptied, ignore_errors=True)
+
+    def _attached(self) -> tuple[str, str]:
+        """Returns the pod's network, and its address in it."""
+        network = self._node.network
+        if self._pod["spec"].get("hostNetwork"):
+            return network.hub, network.address
+        return network.attach()
 
     def _prepare(self, network: str) -> None:
         self._folder.mkdir(parents=True)
@@ -111,6 +129,8 @@ class Pod(threading.Thread):
         return wait_until(lambda: self._find(path), path, VOLUME_TIMEOUT_S)
 
     def _find(self, path: str) -> dict | None:
+        if self._is_forgotten:
+            raise Forgotten(path)
         try:
             return self._node.api.get(path)
         except ApiError as error:
@@ -130,6 +150,8 @@ class Pod(threading.Thread):
             environment_of(self._container, self._pod, self._read),
             lambda code: self._events.put(("exit", code)),
         )
+        if self._is_forgotten:
+            raise Forgotten(self.path)
         self._failures = 0
         self.is_ready = "readinessProbe" not in self._container
         self._report("Running", {"running": {"startedAt": now()}})

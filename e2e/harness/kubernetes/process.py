@@ -49,6 +49,7 @@ class ContainerProcess:
         specification = folder / "container.json"
         specification.write_text(json.dumps({
             "network": network,
+            "parent": os.getpid(),
             "pipe": writing,
             "root": str(image.root),
             "layers": str(layers),

@@ -13,6 +13,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 from . import patches
 from .api import Api
+from .daemonset import DaemonSet
 from .network import PodNetwork, within
 from .selection import selects, selects_fields
 from .statefulset import StatefulSet
@@ -29,7 +30,7 @@ LISTS = {"pods": "PodList", "configmaps": "ConfigMapList", "services": "ServiceL
 class ApiServer:
     """Listens in the hub of a network, for clients without a password."""
 
-    workload = StatefulSet
+    stateful_set, daemon_set = StatefulSet, DaemonSet
 
     def __init__(self, network: PodNetwork, _: Path):
         self._store = Store()

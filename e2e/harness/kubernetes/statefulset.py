@@ -2,14 +2,25 @@
 """A StatefulSet: its pods come back under their names, with their volumes and other addresses."""
 
 import copy
+from collections.abc import Callable
 
 from ..daemon import wait_until
 from .api import Api, ApiError, name_of
 from .kubelet import Kubelet
 from .pod import Pod
 
+Step = Callable[[], None]
 # A pod waits for what it drains, and for other processes on a busy machine.
 CHANGE_TIMEOUT_S = 120
+
+
+def nothing() -> None:
+    """A step that is none."""
+
+
+def is_ready(pod: dict) -> bool:
+    conditions = pod["status"].get("conditions", [])
+    return any(c["type"] == "Ready" and c["status"] == "True" for c in conditions)
 
 
 class StatefulSet:
@@ -29,15 +40,18 @@ class StatefulSet:
             self.api.post(self.folder, self._pod(number))
         return self.ready()
 
-    def update(self) -> list[Pod]:
-        """Replaces one pod after another: the next one when the one before is ready again."""
+    def update(self, before: Step = nothing, while_away: Step = nothing) -> list[Pod]:
+        """Replaces one pod after another: the next one when the one before is ready again. Calls
+        `before` when it is about to delete a pod, and `while_away` when the pod has ended."""
         for number in reversed(range(self.spec["replicas"])):
-            self.replace(number)
+            before()
+            self.replace(number, while_away)
         return self.ready()
 
-    def replace(self, number: int) -> Pod:
+    def replace(self, number: int, while_away: Step = nothing) -> Pod:
         """Deletes a pod, and returns the next of this name when it is ready."""
         self._delete(number)
+        while_away()
         self.api.post(self.folder, self._pod(number))
         return self.wait_ready(number)
 
@@ -52,14 +66,13 @@ class StatefulSet:
         """Waits until a pod is ready that is not the named one."""
         path = self.path(number)
 
-        def is_ready() -> bool:
+        def ready() -> bool:
             thing = self.find(path)
             if thing is None or (other_than and thing["metadata"]["uid"] == other_than.uid):
                 return False
-            conditions = thing["status"].get("conditions", [])
-            return any(c["type"] == "Ready" and c["status"] == "True" for c in conditions)
+            return is_ready(thing)
 
-        wait_until(is_ready, f"{path} is ready", CHANGE_TIMEOUT_S)
+        wait_until(ready, f"{path} is ready", CHANGE_TIMEOUT_S)
         return self.kubelet.pod(f"{self.name}-{number}")
 
     def path(self, number: int) -> str:
@@ -76,9 +89,12 @@ class StatefulSet:
     def _delete(self, number: int) -> Pod:
         was = self.kubelet.pod(f"{self.name}-{number}")
         self.api.delete(self.path(number))
-        was.join(CHANGE_TIMEOUT_S)
-        assert not was.is_alive(), f"{was.name} does not end"
+        self._join(was)
         return was
+
+    def _join(self, pod: Pod) -> None:
+        pod.join(CHANGE_TIMEOUT_S)
+        assert not pod.is_alive(), f"{pod.name} does not end"
 
     def _pod(self, number: int) -> dict:
         """Returns a pod as the controller makes it: its names, and a claim for each volume."""
@@ -107,20 +123,29 @@ class ControlledStatefulSet(StatefulSet):
         self.api.post(self._path, self.manifest)
         return self.ready()
 
-    def update(self) -> list[Pod]:
-        before = self.ready()
+    def update(self, before: Step = nothing, while_away: Step = nothing) -> list[Pod]:
+        """The controller decides when it deletes pods, and waits for nobody before any but the
+        first."""
+        old = self.ready()
+        before()
         template = {"metadata": {"annotations": {"example/changed": "yes"}}}
         self.api.patch(f"{self._path}/{self.name}", {"spec": {"template": template}})
-        return [self.wait_ready(number, other_than=pod) for number, pod in enumerate(before)]
+        after = []
+        for number, pod in reversed(list(enumerate(old))):
+            self._join(pod)
+            while_away()
+            after.insert(0, self.wait_ready(number, other_than=pod))
+        return after
 
-    def replace(self, number: int) -> Pod:
-        return self.wait_ready(number, other_than=self._delete(number))
+    def replace(self, number: int, while_away: Step = nothing) -> Pod:
+        was = self._delete(number)
+        while_away()
+        return self.wait_ready(number, other_than=was)
 
     def end(self) -> list[Pod]:
         before = self.ready()
         self.api.patch(f"{self._path}/{self.name}", {"spec": {"replicas": 0}})
         for pod in before:
-            pod.join(CHANGE_TIMEOUT_S)
-            assert not pod.is_alive(), f"{pod.name} does not end"
+            self._join(pod)
         self.api.delete(f"{self._path}/{self.name}")
         return before

@@ -3,6 +3,7 @@
 
 import base64
 import os
+import re
 import stat
 from collections.abc import Callable
 from pathlib import Path
@@ -59,7 +60,9 @@ def selected(content: dict[str, bytes], source: dict) -> dict[str, bytes]:
 
 
 def field(pod: dict, path: str) -> str:
-    """Returns a field of the pod, as `metadata.name`."""
+    """Returns a field of the pod, as `metadata.name` or `metadata.labels['a.b/c']`."""
+    if found := re.fullmatch(r"metadata\.(labels|annotations)\['(.*)'\]", path):
+        return pod["metadata"].get(found[1], {}).get(found[2], "")
     value = pod
     for key in path.split("."):
         value = value.get(key, "")
