@@ -18,6 +18,8 @@ from pathlib import Path
 USER = 7337
 ROOT = Path(__file__).resolve().parents[1]
 OCI = "application/vnd.oci.image"
+# Of a CPU with the number in an ELF header.
+ARCHITECTURES = {62: "amd64", 183: "arm64"}
 
 
 def main() -> None:
@@ -31,11 +33,19 @@ def version() -> str:
     return re.search(r'^version = "(.+)"$', cargo, re.MULTILINE)[1]
 
 
+def architecture(program: bytes) -> str:
+    """Returns the kind of CPU that an ELF program is for, as images name it."""
+    machine = int.from_bytes(program[18:20], "little")
+    if program[:4] != b"\x7fELF" or machine not in ARCHITECTURES:
+        raise SystemExit(f"the daemon is a program for none of {list(ARCHITECTURES.values())}")
+    return ARCHITECTURES[machine]
+
+
 def layout(daemon: bytes, tag: str) -> bytes:
     """Returns the layout: three blobs, each named by its digest, and the index that names the
     manifest."""
     layer = layer_of(daemon)
-    config = canonical(config_of(layer, tag))
+    config = canonical(config_of(layer, tag, architecture(daemon)))
     manifest = canonical(
         {
             "schemaVersion": 2,
@@ -62,7 +72,7 @@ def layer_of(daemon: bytes) -> bytes:
     return tar([entry("data", mode=0o700, user=USER), entry("lodestone", daemon, mode=0o755)])
 
 
-def config_of(layer: bytes, tag: str) -> dict:
+def config_of(layer: bytes, tag: str, cpu: str) -> dict:
     run = {
         "User": f"{USER}:{USER}",
         "Entrypoint": ["/lodestone"],
@@ -88,7 +98,7 @@ def config_of(layer: bytes, tag: str) -> dict:
         },
     }
     return {
-        "architecture": "amd64",
+        "architecture": cpu,
         "os": "linux",
         "config": run,
         "rootfs": {"type": "layers", "diff_ids": [f"sha256:{digest(layer)}"]},

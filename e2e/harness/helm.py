@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Helm, and what it makes of the chart. `python -m harness.helm` writes `deploy/helm/rendered`."""
 
+import hashlib
 import os
 import subprocess
 from pathlib import Path
@@ -32,17 +33,33 @@ def build(folder: Path) -> None:
     subprocess.run(["nice", "go", "install", "-ldflags=-s -w", module], env=environment, check=True)
 
 
-def template(*arguments: object, chart: Path = CHART) -> subprocess.CompletedProcess:
+def template(
+    *arguments: object, chart: Path = CHART, release: str = "lodestone"
+) -> subprocess.CompletedProcess:
     # A Helm that nobody released takes Kubernetes for an old one.
     version = ["--kube-version", "1.37.0", "--namespace", "shuffle"]
-    return helm("template", "lodestone", chart, *version, *arguments)
+    return helm("template", release, chart, *version, *arguments)
+
+
+def sources(name: str) -> str:
+    """Returns a digest of all that a rendering follows from: the chart, and a file of values."""
+    files = [path for path in sorted(CHART.rglob("*")) if path.is_file()]
+    digest = hashlib.sha256()
+    for path in [*files, VALUES / f"{name}.yaml"]:
+        content = path.read_bytes()
+        digest.update(f"{path.relative_to(FOLDER)} {len(content)}\n".encode() + content)
+    return digest.hexdigest()
 
 
 def rendering(name: str) -> str:
-    """Returns the objects for a file of values."""
+    """Returns the objects for a file of values, after the digest of their sources."""
     said = template("--values", VALUES / f"{name}.yaml")
     assert said.returncode == 0, said.stderr
-    return f"# SPDX-License-Identifier: Apache-2.0\n{said.stdout}"
+    return f"# SPDX-License-Identifier: Apache-2.0\n{of_sources(name)}\n{said.stdout}"
+
+
+def of_sources(name: str) -> str:
+    return f"# Sources: sha256:{sources(name)}"
 
 
 if __name__ == "__main__":

@@ -4,13 +4,14 @@ these tests look at that. The tests with Helm itself run with --all-lines."""
 
 import json
 import shutil
+import subprocess
 from pathlib import Path
 
 import kubernetes_validate
 import pytest
 import yaml
 
-from harness.helm import CHART, RENDERED, VALUES, helm, rendering, template
+from harness.helm import CHART, RENDERED, VALUES, helm, of_sources, rendering, template
 
 NAMES = sorted(path.stem for path in VALUES.glob("*.yaml"))
 KUBERNETES = ["1.29", "1.37"]
@@ -53,9 +54,11 @@ def test_a_container_has_the_memory_that_the_daemon_needs_beside_its_own(name):
     container = container_of(name)
     [flag] = [word for word in container["args"] if word.startswith("--memory=")]
     memory = int(flag.removeprefix("--memory=").removesuffix("MiB"))
-    fraction = 4 if memory < 512 else 8
+    beside = max(64, memory // 4) if memory < 512 else memory // 8
+    if any(word.startswith("--secrets=") for word in container["args"]):
+        beside += 4096 * 64 // 1024  # each connection may encrypt
     resources = container["resources"]
-    assert mebibytes(resources["limits"]["memory"]) == memory + memory // fraction
+    assert mebibytes(resources["limits"]["memory"]) == memory + beside
     assert resources["requests"]["memory"] == resources["limits"]["memory"]
 
 
@@ -77,6 +80,8 @@ def test_a_pod_has_the_time_to_drain_and_to_write_its_memory_out(name):
 def test_a_pod_has_no_rights_that_the_daemon_does_not_need(name):
     pod = workload_of(name)["spec"]["template"]["spec"]
     security = pod["securityContext"]
+    # Helm has numbers of its own, and writes large ones as 1e+09, which Kubernetes refuses.
+    assert type(security["runAsUser"]) is type(security["fsGroup"]) is int
     assert security["runAsNonRoot"] and security["runAsUser"] not in (0, 65534)
     assert security["fsGroupChangePolicy"] == "OnRootMismatch"
     assert pod["automountServiceAccountToken"] is False
@@ -131,6 +136,13 @@ def test_the_schema_describes_every_value_of_the_chart():
     assert_described(values, schema, "")
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_what_these_tests_look_at_was_made_from_the_chart_as_it_is_now(name):
+    made_from = (RENDERED / f"{name}.yaml").read_text().splitlines()[1]
+    again = "run `PYTHONPATH=e2e python3 -m harness.helm`, and look at what changed"
+    assert made_from == of_sources(name), again
+
+
 @pytest.mark.seldom
 @pytest.mark.parametrize("name", NAMES)
 def test_helm_makes_of_the_values_what_the_other_tests_have_looked_at(name):
@@ -155,6 +167,15 @@ def test_helm_finds_no_fault_in_the_chart(name):
         ("kind=DaemonSet", "hostPaths"),
         ("secrets.encryptedOnly=true", "existingSecret"),
         ("user=65534", "user"),
+        ("memory=63Mi", "memory"),
+        ("image.digest=sha256:1", "digest"),
+        ("hostNetwork=true", "kind"),
+        ("podMonitor.enabled=true", "monitoring"),
+        ("zone.fromNode=true,zone.name=a", "zone"),
+        (
+            "networkPolicy.monitoring[0].ipBlock.a=b,networkPolicy.monitoring[0].podSelector.a=b",
+            "monitoring",
+        ),
         ("image.repository=", "image.repository"),
     ],
 )
@@ -164,7 +185,32 @@ def test_a_wrong_value_stops_the_installation_and_the_error_names_it(setting, wo
 
 
 @pytest.mark.seldom
-def test_the_notes_name_every_service_as_an_application_must(tmp_path):
+def test_a_chart_that_has_this_one_as_a_part_may_switch_it_on():
+    said = template("--set", "image.repository=example/lodestone", "--set", "enabled=true")
+    assert said.returncode == 0, said.stderr
+
+
+@pytest.mark.seldom
+def test_releases_whose_long_names_begin_alike_do_not_share_a_name():
+    alike = "a-name-of-a-release-that-has-as-many-letters-as-may-b"
+    names = {name_in(template("--set", "image.repository=a", release=alike[:-1] + c)) for c in "bc"}
+    assert len(names) == 2 and all(len(name) <= 52 for name in names)
+    # A service has a name in DNS, and the API server would refuse this one.
+    for wrong in ("1st", "a.b"):
+        said = template("--set", "image.repository=a", release=wrong)
+        assert said.returncode != 0 and "begin with a letter" in said.stderr
+
+
+def name_in(said) -> str:
+    assert said.returncode == 0, said.stderr
+    documents = list(filter(None, yaml.safe_load_all(said.stdout)))
+    [name] = {document["metadata"]["name"] for document in documents}
+    return name
+
+
+@pytest.fixture
+def notes_for(tmp_path):
+    """Returns the notes for a file of values."""
     chart = tmp_path / "lodestone"
     shutil.copytree(CHART, chart)
     # Without a cluster Helm shows no notes, but objects.
@@ -173,11 +219,47 @@ def test_the_notes_name_every_service_as_an_application_must(tmp_path):
     (chart / "templates" / "notes.yaml").write_text(
         'kind: ConfigMap\nmetadata: {name: notes}\ndata: {notes: {{ include "n" . | quote }}}\n'
     )
-    shown = ["--show-only", "templates/notes.yaml", "--values", VALUES / "small.yaml"]
-    said = template(*shown, chart=chart)
+
+    def noted(name: str, *more: object) -> str:
+        shown = ["--show-only", "templates/notes.yaml", "--values", VALUES / f"{name}.yaml"]
+        said = template(*shown, *more, chart=chart)
+        assert said.returncode == 0, said.stderr
+        return yaml.safe_load(said.stdout)["data"]["notes"]
+
+    return noted
+
+
+@pytest.mark.seldom
+def test_the_notes_name_every_service_as_an_application_must(notes_for):
+    text = notes_for("small")
     names = [f"lodestone-{i}.lodestone.shuffle.svc:7337" for i in range(2)]
-    text = yaml.safe_load(said.stdout)["data"]["notes"]
     assert f"  spark.lodestone.services={','.join(names)}\n" in text
+    assert text.startswith("The image lodestone:0.1.0 runs as StatefulSet shuffle/lodestone.\n")
+
+
+@pytest.mark.seldom
+def test_the_notes_say_when_an_upgrade_loses_the_data_of_nodes(notes_for):
+    warning = "lose the remote shuffles of its service"
+    assert warning not in notes_for("nodes") and warning not in notes_for("small")
+    assert warning in notes_for("nodes", "--set", "hostNetwork=false")
+
+
+@pytest.mark.seldom
+def test_the_secret_that_the_notes_make_has_what_the_driver_reads(notes_for, tmp_path):
+    """Runs the command of the notes with a kubectl that prints what it gets."""
+    commands = notes_for("secrets").partition("from a Secret:\n\n")[2].partition("\n\n")[0]
+    (tmp_path / "kubectl").write_text('#!/bin/sh\nprintf "%s\\n" "$@"\n')
+    (tmp_path / "kubectl").chmod(0o755)
+    (tmp_path / "FILE-OF-THE-DRIVER").write_bytes(b"32 bytes that nobody has guessed")
+    path = f"{tmp_path}:/usr/bin:/bin"
+    said = subprocess.run(
+        ["sh", "-ec", commands], cwd=tmp_path, env={"PATH": path}, capture_output=True, text=True
+    )
+    words = said.stdout.splitlines()
+    assert said.returncode == 0 and words[3] == "lodestone-secrets", said.stderr
+    value = "default=MzIgYnl0ZXMgdGhhdCBub2JvZHkgaGFzIGd1ZXNzZWQ="
+    assert words.count(f"--from-literal={value}") == 2
+    assert {"shuffle", "NAMESPACE-OF-THE-EXECUTORS"} < set(words)
 
 
 def folder(path: Path) -> list[str]:

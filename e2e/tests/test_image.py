@@ -51,13 +51,27 @@ def test_registries_and_runtimes_find_each_blob_by_its_digest_and_size(image):
 
 
 def test_a_container_runs_as_a_numeric_user_who_is_neither_root_nor_nobody(image):
-    with tarfile.open(image) as archive:
-        manifest = read_blob(archive, read(archive, "index.json")["manifests"][0])
-        config = read_blob(archive, manifest["config"])["config"]
+    config = config_of(image)["config"]
     # Kubernetes refuses `runAsNonRoot` with a name, and `lodestone drain` the user 65534.
     assert config["User"] == f"{oci_layout.USER}:{oci_layout.USER}"
     assert config["Entrypoint"] == ["/lodestone"]
     assert config["Labels"]["org.opencontainers.image.version"] == oci_layout.version()
+
+
+def test_the_image_names_the_cpu_of_its_program_and_nodes_with_others_refuse_it(image):
+    assert config_of(image)["architecture"] == "amd64"
+    program = bytearray(DAEMON.read_bytes())
+    program[18] = 183  # as the header of an ELF program for 64-bit ARM has it
+    assert oci_layout.architecture(bytes(program)) == "arm64"
+    program[18] = 8
+    with pytest.raises(SystemExit, match="amd64.*arm64"):
+        oci_layout.architecture(bytes(program))
+
+
+def config_of(image) -> dict:
+    with tarfile.open(image) as archive:
+        manifest = read_blob(archive, read(archive, "index.json")["manifests"][0])
+        return read_blob(archive, manifest["config"])
 
 
 def test_the_program_in_the_image_is_the_daemon_and_runs_without_another_file(image, tmp_path):

@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from harness.helm import RENDERED, VALUES
+from harness.kubernetes.api import ApiError
 from harness.kubernetes.cluster import Kubernetes
 from harness.kubernetes.control_plane import ControlPlane
 from harness.kubernetes.images import unpacked
@@ -48,10 +49,27 @@ def test_the_api_server_accepts_every_object_of_the_chart(kubernetes, name):
             assert made["metadata"]["uid"]
 
 
-def test_a_rolling_update_gives_each_service_its_name_again_and_another_address(kubernetes):
-    documents = yaml.safe_load_all((RENDERED / "small.yaml").read_text())
+def test_an_upgrade_cannot_change_the_volumes_of_a_service(kubernetes):
+    manifest = manifest_of("small")
+    manifest["spec"]["replicas"] = 0
+    folder = FOLDERS["StatefulSet"].format("namespaces/shuffle")
+    kubernetes.api.post(folder, manifest)
+    [claim] = manifest["spec"]["volumeClaimTemplates"]
+    claim["spec"]["resources"]["requests"]["storage"] = "2Gi"
+    with pytest.raises(ApiError, match="volumeClaimTemplates.*field is immutable") as refused:
+        kubernetes.api.patch(f"{folder}/lodestone", {"spec": {"volumeClaimTemplates": [claim]}})
+    assert refused.value.status == 422
+    kubernetes.api.delete(f"{folder}/lodestone")
+
+
+def manifest_of(name: str) -> dict:
+    documents = yaml.safe_load_all((RENDERED / f"{name}.yaml").read_text())
     [manifest] = [one for one in documents if one and one["kind"] == "StatefulSet"]
-    services = kubernetes.stateful_set(manifest)
+    return manifest
+
+
+def test_a_rolling_update_gives_each_service_its_name_again_and_another_address(kubernetes):
+    services = kubernetes.stateful_set(manifest_of("small"))
     before = services.start()
     after = services.update()
     assert [pod.name for pod in after] == [pod.name for pod in before]

@@ -16,6 +16,10 @@ spec:
   terminationGracePeriodSeconds: {{ include "lodestone.gracePeriod" . }}
   automountServiceAccountToken: false
   enableServiceLinks: false
+  {{- if .Values.hostNetwork }}
+  hostNetwork: true
+  dnsPolicy: ClusterFirstWithHostNet
+  {{- end }}
   {{- with .Values.serviceAccount }}
   serviceAccountName: {{ . }}
   {{- end }}
@@ -53,9 +57,9 @@ spec:
   {{- end }}
   securityContext:
     runAsNonRoot: true
-    runAsUser: {{ .Values.user }}
-    runAsGroup: {{ .Values.user }}
-    fsGroup: {{ .Values.user }}
+    runAsUser: {{ int64 .Values.user }}
+    runAsGroup: {{ int64 .Values.user }}
+    fsGroup: {{ int64 .Values.user }}
     # Another mode of the files at each start would make the daemon refuse them: remote shuffles would be lost.
     fsGroupChangePolicy: OnRootMismatch
     seccompProfile:
@@ -77,9 +81,22 @@ spec:
         - --encrypted-only
         {{- end }}
         {{- end }}
+        {{- if .Values.zone.fromNode }}
+        - --zone=$(LODESTONE_ZONE)
+        {{- else if .Values.zone.name }}
+        - --zone={{ .Values.zone.name }}
+        {{- end }}
         {{- range .Values.extraArgs }}
         - {{ . | quote }}
         {{- end }}
+      {{- if .Values.zone.fromNode }}
+      env:
+        # Empty if the pod has no such label: then the service has no zone.
+        - name: LODESTONE_ZONE
+          valueFrom:
+            fieldRef:
+              fieldPath: metadata.labels['topology.kubernetes.io/zone']
+      {{- end }}
       ports:
         - name: shuffle
           containerPort: 7337
@@ -101,7 +118,7 @@ spec:
       lifecycle:
         preStop:
           exec:
-            command: [/lodestone, drain, "--timeout={{ .Values.drainSeconds }}s"]
+            command: [/lodestone, drain, "--timeout={{ int64 .Values.drainSeconds }}s"]
       securityContext:
         allowPrivilegeEscalation: false
         readOnlyRootFilesystem: true

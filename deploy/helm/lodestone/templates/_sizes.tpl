@@ -7,10 +7,12 @@
 {{ mul $number (get (dict "Mi" 1 "Gi" 1024 "Ti" 1048576) $unit) }}
 {{- end -}}
 
-{{/* The memory of the container in MiB: `memory`, and what the process needs beside it (docs/operations.md). */}}
+{{/* The memory of the container in MiB: `memory`, and what the process needs beside it (docs/operations.md). With secrets each of 4,096
+     connections may encrypt, which takes 64 KiB. */}}
 {{- define "lodestone.containerMemory" -}}
 {{- $memory := include "lodestone.memory" . | int64 -}}
-{{ add $memory (ternary (div $memory 4) (div $memory 8) (lt $memory 512)) }}
+{{- $beside := ternary (max 64 (div $memory 4)) (div $memory 8) (lt $memory 512) -}}
+{{ add $memory $beside (ternary 256 0 (ne .Values.secrets.existingSecret "")) }}
 {{- end -}}
 
 {{/* Seconds for the end of a pod: the drain, and twice the time in which the disks write out seventeen thirty-seconds of `memory`, at
