@@ -3,8 +3,10 @@
 own."""
 
 import base64
+import itertools
 import subprocess
 import sys
+from collections.abc import Callable
 
 import pytest
 import yaml
@@ -95,8 +97,8 @@ def job_on(kubernetes, gates, spark, passes=1, **conf) -> Job:
         # Spark's own default: a volume at /var/data/spark-<uuid>.
         "spark.local.dir": None,
         # Names of services get other addresses, which a JVM otherwise notices after 30 s.
-        "spark.executor.extraJavaOptions": f"{jvm.options(spark)} -Dsun.net.inetaddr.ttl=1",
-        "spark.driver.extraJavaOptions": f"{jvm.options(spark)} -Dsun.net.inetaddr.ttl=1",
+        "spark.executor.extraJavaOptions": f"{jvm.options(spark)} -Dsun.net.inetaddr.ttl=5",
+        "spark.driver.extraJavaOptions": f"{jvm.options(spark)} -Dsun.net.inetaddr.ttl=5",
     }
     settings = ours | kubernetes.conf | conf
     return Job("keyed_rows", arguments, kubernetes.api.master, settings, kubernetes.driver)
@@ -189,7 +191,7 @@ def test_services_of_the_chart_keep_the_outputs_of_a_pod_that_is_killed(
 
 
 @pytest.mark.lines("4.1")
-def test_a_rolling_update_of_the_services_under_a_job_costs_no_map_run(
+def test_a_rolling_update_while_maps_push_and_readers_read_costs_no_map_run(
     kubernetes, services, spark, gates, start_job, finish
 ):
     before = services.start()
@@ -197,17 +199,33 @@ def test_a_rolling_update_of_the_services_under_a_job_costs_no_map_run(
     job = remote(kubernetes, gates, spark, **{"spark.lodestone.request.timeout": "5s"})
     running = start_job(job)
     gates.run_maps(2)
-    gates.wait_reached("map-2")
-    gates.wait_reached("map-3")
-    after = services.update()
+    # Maps make and push rows, and readers read their next partitions, while a service is away.
+    between = services.update(*two_at_a_time(gates, "map", 2))
+    reduces = [f"reduce-{number}" for number in range(PARTITIONS)]
+    gates.open_all(but=(*reduces, "between-0"))
+    after = services.update(*two_at_a_time(gates, "reduce", 0))
     outcome = finish(running, job)
     assert gates.map_runs(MAPS) == [1] * MAPS
     assert outcome.reasons() == {}
     assert outcome.report["totals"]["originalsRead"] == 0
-    for old, new in zip(before, after, strict=True):
+    for old, new in zip([*before, *between], [*between, *after], strict=True):
         assert old.address != new.address
         # The drain gave up, because the job needs the data, and the daemon handed it over.
         assert old.story == [("hook", False), ("signal", "SIGTERM"), ("exit", 0)]
+
+
+def two_at_a_time(gates, stage: str, first: int) -> tuple[Callable, Callable]:
+    """Returns what waits until the next two tasks are at their gates, and what opens these."""
+    waits, opens = (itertools.count(first) for _ in range(2))
+
+    def pair(numbers) -> list[str]:
+        return [f"{stage}-{next(numbers)}" for _ in range(2)]
+
+    def wait() -> None:
+        for name in pair(waits):
+            gates.wait_reached(name)
+
+    return wait, lambda: gates.open(*pair(opens))
 
 
 @pytest.mark.seldom
