@@ -7,6 +7,7 @@ import java.util.concurrent.TimeUnit
 import scala.collection.mutable
 
 import org.apache.spark.network.client.StreamCallbackWithID
+import org.apache.spark.network.server.OneForOneStreamManager
 import org.apache.spark.network.shuffle.protocol.PushBlockStream
 import org.apache.spark.network.util.TransportConf
 
@@ -21,7 +22,29 @@ private[spark] final class ObservedMerger(conf: TransportConf)
 
   private val watched = mutable.Map[String, Progress]()
 
-  override def submitCleanupTask(task: Runnable): Unit = task.run()
+  /** Deletions that wait, while they are delayed. */
+  private var delayed: Option[mutable.ArrayBuffer[Runnable]] = None
+
+  override def submitCleanupTask(task: Runnable): Unit = {
+    val isDelayed = synchronized {
+      delayed.foreach(_ += task)
+      delayed.isDefined
+    }
+    if (!isDelayed) task.run()
+  }
+
+  def delayDeletions(): Unit = synchronized {
+    delayed = Some(mutable.ArrayBuffer())
+  }
+
+  def resumeDeletions(): Unit = {
+    val tasks = synchronized {
+      val waiting = delayed
+      delayed = None
+      waiting
+    }
+    tasks.foreach(_.foreach(_.run()))
+  }
 
   override def receiveBlockDataAsStream(message: PushBlockStream): StreamCallbackWithID = {
     val sparks = super.receiveBlockDataAsStream(message)
@@ -74,7 +97,15 @@ private[spark] final class ObservedMerger(conf: TransportConf)
   }
 }
 
-private object ObservedMerger {
+private[spark] object ObservedMerger {
+
+  /** A handler that deletes executors' directories before it returns. */
+  def handler(conf: TransportConf, merger: ObservedMerger): ExternalBlockHandler =
+    new ExternalBlockHandler(
+      new OneForOneStreamManager,
+      new ExternalShuffleBlockResolver(conf, null, _.run()),
+      merger)
+
   private final case class Progress(bytes: Long = 0, hasFailed: Boolean = false)
 
   private def nameOf(message: PushBlockStream): String =

@@ -16,10 +16,8 @@ private[level0] final class Difference(
  * Compares the answers of both services, and follows what they have acknowledged. An answer that
  * an order of threads decides is accepted from a set, which the code names.
  */
-private[level0] final class Comparison(hasForeign: RemoveForeign => (Boolean, Boolean)) {
+private[level0] final class Comparison(sparksFiles: ExecutorFiles, ourFiles: ExecutorFiles) {
   import Answer._
-
-  private val Unsupported: Answer = Diagnosis("UNSUPPORTED_CHECKSUM_ALGORITHM")
 
   val world = new World
 
@@ -28,6 +26,7 @@ private[level0] final class Comparison(hasForeign: RemoveForeign => (Boolean, Bo
 
   private val pushes = new PushComparison(world, note)
   private val reads = new ReadComparison(world, note)
+  private val diagnoses = new DiagnosisComparison(world, note)
 
   def note(improvement: Improvement): Unit =
     seen(improvement) = seen.getOrElse(improvement, 0L) + 1
@@ -44,7 +43,10 @@ private[level0] final class Comparison(hasForeign: RemoveForeign => (Boolean, Bo
     case fetch: FetchByClient => reads.byClient(fetch, sparks, ours)
     case out: OutOfOrder => reads.outOfOrder(out, sparks, ours)
     case remove: RemoveForeign => compareRemoveForeign(remove, sparks, ours)
-    case diagnose: Diagnose => compareDiagnosis(diagnose, sparks, ours)
+    case remove: RemoveOutput => compareRemoveOutput(remove, sparks, ours)
+    case diagnose: Diagnose => diagnoses.compare(diagnose, sparks, ours)
+    case end: EndExecutor => compareEndExecutor(end)
+    case end: End => compareEnd(end, sparks, ours)
     case LocalDirs(_, _, _) => same(operation, sparks, ours)
     case _ =>
       change(operation)
@@ -58,20 +60,14 @@ private[level0] final class Comparison(hasForeign: RemoveForeign => (Boolean, Bo
   private def change(operation: Operation): Unit = operation match {
     case register: Register => world.register(register)
     case remove: RemoveMerge => world.removeMerge(remove)
-    case End(app) => world.end(app)
     case write: WriteOutput =>
       val outputs = world.app(write.app).outputs
       val key = (write.exec, write.shuffle, write.map)
-      val output = new World.Output(Content.ofOutput(write), write.algorithm, write.wrongBy)
-      output.isWrittenAgain = outputs.contains(key)
-      outputs(key) = output
+      val before = outputs.get(key).fold(Map[String, World.Sums]())(_.sums)
+      val sums = before + (write.algorithm -> World.Sums(Content.sumsOf(write)))
+      outputs(key) = new World.Output(Content.ofOutput(write), sums)
     case write: WriteRdd =>
       world.app(write.app).rdds((write.exec, write.rdd, write.split)) = Content.ofRdd(write)
-    case RemoveOutput(app, exec, shuffle, map, _) =>
-      val known = world.app(app)
-      if (known.executors(exec)) {
-        known.outputs.get((exec, shuffle, map)).foreach(_.isRemoved = true)
-      }
     case RemoveRdd(app, exec, rdd, split, _) =>
       if (world.app(app).executors(exec)) world.app(app).rdds -= ((exec, rdd, split))
     case other => throw new IllegalArgumentException(s"$other changes nothing")
@@ -113,24 +109,48 @@ private[level0] final class Comparison(hasForeign: RemoveForeign => (Boolean, Bo
   private def compareRemoveForeign(remove: RemoveForeign, sparks: Answer, ours: Answer): Unit =
     if (world.app(remove.app).executors(remove.exec)) {
       note(Improvement.ForeignKept)
-      val isSo = (sparks, ours, hasForeign(remove)) == ((Count(1), Count(0), (false, true)))
+      val isSo = sparks == Count(1) && ours == Count(0) && isOursOnly(remove.app, remove.exec)
       if (!isSo) throw new Difference(remove, "kept by Lodestone only", sparks, ours)
     } else same(remove, sparks, ours)
 
-  private def compareDiagnosis(diagnose: Diagnose, sparks: Answer, ours: Answer): Unit = {
-    val output =
-      world.app(diagnose.app).outputs.get((diagnose.exec, diagnose.shuffle, diagnose.map))
-    val isUnsupported = sparks == Unsupported
-    if (diagnose.algorithm == "CRC32C" && isUnsupported && ours != Unsupported) {
-      note(Improvement.Crc32c)
-    } else if (ours == Unsupported) {
-      // Spark's service looks for the block first. The client writes the cause to its log.
-      val isSo = isUnsupported || sparks == Diagnosis("UNKNOWN_ISSUE")
-      if (!isSo) throw new Difference(diagnose, "no such algorithm", sparks, ours)
-    } else if (!output.exists(one => one.isWrittenAgain || one.isRemoved)) {
-      // Spark's service keeps offsets of files that are gone.
-      same(diagnose, sparks, ours)
+  private def isOursOnly(app: Int, exec: Int): Boolean =
+    !sparksFiles.hasForeign(app, exec) && ourFiles.hasForeign(app, exec)
+
+  private def compareRemoveOutput(remove: RemoveOutput, sparks: Answer, ours: Answer): Unit = {
+    val known = world.app(remove.app)
+    if (known.executors(remove.exec)) {
+      val output = known.outputs.get((remove.exec, remove.shuffle, remove.map))
+      val (theirs, own) = output.fold((0, 0))(_.remove())
+      val isSo = sparks == Count(theirs) && ours == Count(own)
+      if (!isSo) throw new Difference(remove, s"$theirs files, and $own", sparks, ours)
+    } else same(remove, sparks, ours)
+  }
+
+  /** Both answer nothing: their files are compared. */
+  private def compareEndExecutor(end: EndExecutor): Unit = {
+    val known = world.app(end.app)
+    if (known.executors(end.exec)) {
+      note(Improvement.FilesKept)
+      val isSo = isOursOnly(end.app, end.exec)
+      if (!isSo) throw new Difference(end, "kept by Lodestone only", sparksFiles, ourFiles)
+      known.endedExecutors += end.exec
+      known.outputsOf(end.exec).foreach { output =>
+        output.sums = output.sums.map { case (name, sums) =>
+          name -> sums.copy(areAtSparks = false)
+        }
+      }
     }
+  }
+
+  private def compareEnd(end: End, sparks: Answer, ours: Answer): Unit = {
+    same(end, sparks, ours)
+    val executors = world.app(end.app).executors.toSeq
+    if (executors.nonEmpty) note(Improvement.DirectoriesKept)
+    val theirs = executors.map(sparksFiles.hasDirs(end.app, _))
+    val own = executors.map(ourFiles.hasDirs(end.app, _))
+    val isSo = !theirs.contains(true) && !own.contains(false)
+    if (!isSo) throw new Difference(end, "directories kept by Lodestone only", theirs, own)
+    world.end(end.app)
   }
 
   private def parts(answer: Answer): Seq[Answer] = answer match {

@@ -31,6 +31,10 @@ private[level0] object Content {
       random(length, Seq(write.exec, write.shuffle, write.map.toInt, reduce, write.lengths.sum))
     }.toIndexedSeq
 
+  /** The checksums that the writer keeps. */
+  def sumsOf(write: WriteOutput): IndexedSeq[Long] =
+    ofOutput(write).map(checksum(write.algorithm, _) + write.wrongBy)
+
   def ofRdd(write: WriteRdd): Array[Byte] =
     random(write.length, Seq(write.exec, write.rdd, write.split, write.length))
 
@@ -52,8 +56,13 @@ private[level0] object Content {
       state ^= state << 13
       state ^= state >>> 7
       state ^= state << 17
-      bytes(at) = state.toByte
-      at += 1
+      val end = math.min(at + java.lang.Long.BYTES, length)
+      var left = state
+      while (at < end) {
+        bytes(at) = left.toByte
+        left >>>= java.lang.Byte.SIZE
+        at += 1
+      }
     }
     bytes
   }

@@ -41,21 +41,20 @@ private[level0] final class ExecutorFiles(root: File, run: String) {
     file("data").delete()
     writeBytes(file("data"))(out => blocks.foreach(out.write(_)))
     writeBytes(file("index"))(out => blocks.scanLeft(0L)(_ + _.length).foreach(out.writeLong))
-    writeBytes(file(s"checksum.${output.algorithm}")) { out =>
-      blocks.foreach(block =>
-        out.writeLong(Content.checksum(output.algorithm, block) + output.wrongBy))
-    }
+    writeBytes(file(s"checksum.${output.algorithm}"))(out =>
+      Content.sumsOf(output).foreach(out.writeLong))
   }
 
   def write(rdd: WriteRdd): Unit =
     writeBytes(blockFile(rdd.app, rdd.exec, s"rdd_${rdd.rdd}_${rdd.split}"))(out =>
       out.write(Content.ofRdd(rdd)))
 
-  def writeForeign(remove: RemoveForeign): Unit =
-    writeBytes(blockFile(remove.app, remove.exec, Foreign))(_.write(1))
+  def writeForeign(app: Int, exec: Int): Unit =
+    writeBytes(blockFile(app, exec, Foreign))(_.write(1))
 
-  def hasForeign(remove: RemoveForeign): Boolean =
-    blockFile(remove.app, remove.exec, Foreign).exists
+  def hasForeign(app: Int, exec: Int): Boolean = blockFile(app, exec, Foreign).exists
+
+  def hasDirs(app: Int, exec: Int): Boolean = localDirs(app, exec).exists(new File(_).exists)
 
   /** Reads the files of a merged partition as an executor on the host of the service does. */
   def merged(dirs: Array[String], read: ReadMerged): Answer = {

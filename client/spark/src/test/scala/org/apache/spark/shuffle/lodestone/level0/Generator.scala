@@ -23,11 +23,11 @@ private[level0] final class Generator(seed: Long, world: World) {
     val isNew = world.app(app).executors.isEmpty && chance(9, 10)
     kinds(dice.nextInt(kinds.size)) match {
       // Executors do not register with an application that has ended.
-      case 'r' | 'o' | 'd' if isStranger => localDirs(app)
+      case 'r' | 'o' | 'd' | 'q' if isStranger => localDirs(app)
       case _ if isNew && !isStranger => register(app)
       case 'r' => register(app)
       case 'o' => writeOutput(app)
-      case 'd' => WriteRdd(app, exec(app), dice.nextInt(3), dice.nextInt(3), dice.nextInt(2000))
+      case 'd' => writeRdd(app)
       case 'p' => push(app)
       case 't' => together(app)
       case 'c' => byClient(app)
@@ -43,6 +43,7 @@ private[level0] final class Generator(seed: Long, world: World) {
       case 'v' => remove(app)
       case 'w' => removeMerge(app)
       case 'g' => diagnose(app)
+      case 'q' => EndExecutor(app, exec(app))
       case _ => end(app)
     }
   }
@@ -78,6 +79,10 @@ private[level0] final class Generator(seed: Long, world: World) {
     val known = world.app(app).executors.toSeq
     if (known.isEmpty || chance(1, 25)) dice.nextInt(Execs) else oneOf(known)
   }
+
+  /** An executor that writes, and has not ended. */
+  private def writer(app: Int): Option[Int] =
+    Some(exec(app)).filterNot(world.app(app).endedExecutors)
 
   private def attempt(app: Int): Int = {
     val current = world.app(app).merging.map(_.attempt).getOrElse(-1)
@@ -162,7 +167,8 @@ private[level0] final class Generator(seed: Long, world: World) {
           case _ => one.copy(map = dice.nextInt(Maps), on = on())
         }
       }
-      Held(app, one, 1 + dice.nextInt(one.bytes.length - 1), inner, chance(1, 2))
+      val sent = 1 + dice.nextInt(one.bytes.length - 1)
+      Held(app, one, sent, inner, isTorn = chance(1, 2), deletesLate = chance(1, 2))
     }
   }
 
@@ -188,11 +194,17 @@ private[level0] final class Generator(seed: Long, world: World) {
     ReadChunk(app, one, merge(app, one), anyReduce(), dice.nextInt(2), on())
   }
 
-  private def writeOutput(app: Int): Operation = {
+  private def writeRdd(app: Int): Operation = writer(app).fold(localDirs(app))(from =>
+    WriteRdd(app, from, dice.nextInt(3), dice.nextInt(3), dice.nextInt(2000)))
+
+  private def writeOutput(app: Int): Operation =
+    writer(app).fold(localDirs(app))(writeOutput(app, _))
+
+  private def writeOutput(app: Int, from: Int): Operation = {
     val lengths = List.fill(1 + dice.nextInt(5))(if (chance(1, 5)) 0 else dice.nextInt(3000))
     val wrongBy = if (chance(1, 4)) 1 else 0
     val map = if (chance(1, 40)) Int.MaxValue + dice.nextLong(5) else dice.nextLong(60)
-    val (from, shuffle) = (exec(app), dice.nextInt(2))
+    val shuffle = dice.nextInt(2)
     // Spark's service hangs when the offsets that it keeps are behind the end of a new file.
     val before = world.app(app).outputs.get((from, shuffle, map)).map(_.blocks.map(_.length).sum)
     val all = before.fold(lengths)(bytes => (lengths.head + bytes) :: lengths.tail)
@@ -285,11 +297,13 @@ private[level0] final class Generator(seed: Long, world: World) {
     val (shuffle, map) = output(app, from)
     val reduce = dice.nextInt(4)
     val known = world.app(app).outputs.get((from, shuffle, map))
-    val kept = if (chance(9, 10)) known.map(_.algorithm) else None
-    val algorithm = kept.getOrElse(oneOf(Seq("ADLER32", "CRC32", "CRC32C", "MD5")))
+    val sums = known.fold(Seq[String]())(_.sums.keys.toSeq.sorted)
+    val isKept = chance(9, 10) && sums.nonEmpty
+    val algorithm = oneOf(if (isKept) sums else Seq("ADLER32", "CRC32", "CRC32C", "MD5"))
     val block = known.flatMap(_.read(reduce, reduce + 1))
-    val sum = block.fold(0L)(Content.checksum(algorithm, _))
-    val seen = sum + known.fold(0)(_.wrongBy) + dice.nextInt(2)
+    val now = block.fold(0L)(Content.checksum(algorithm, _))
+    val written = known.flatMap(_.sums.get(algorithm)).flatMap(_.of.lift(reduce))
+    val seen = if (chance(1, 2)) written.getOrElse(now) else now + dice.nextInt(2)
     Diagnose(app, from, shuffle, map, reduce, seen, algorithm, on())
   }
 
@@ -332,6 +346,7 @@ private[level0] object Generator {
     'v' -> 15,
     'w' -> 12,
     'g' -> 40,
+    'q' -> 2,
     'e' -> 3).flatMap { case (kind, times) => Seq.fill(times)(kind) }.mkString
 
   /** A block that its service takes, and that Spark's service owns its partition for. */

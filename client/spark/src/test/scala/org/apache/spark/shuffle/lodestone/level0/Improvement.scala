@@ -29,7 +29,7 @@ private[level0] object Improvement {
   private val empty = mapOf(0, isEmpty = true)
 
   case object Queued extends Improvement(
-        "colliding blocks wait for each other",
+        "colliding blocks are both merged",
         "Spark's service refuses a block while another one of its partition arrives, and the " +
           "block is never pushed again: its readers fetch the original",
         List(register, push(20), Held(0, push(some), 5, List(push(other, on = 1)), false)))
@@ -84,7 +84,13 @@ private[level0] object Improvement {
         List(
           register,
           push(20),
-          Held(0, push(some), 5, List(Register(0, 1, 2, on = 1)), isTorn = false)))
+          Held(
+            0,
+            push(some),
+            5,
+            List(Register(0, 1, 2, on = 1)),
+            isTorn = false,
+            deletesLate = true)))
 
   case object RefusedAtOpen extends Improvement(
         "a stream of an executor that is not registered is refused as a whole",
@@ -146,6 +152,18 @@ private[level0] object Improvement {
           written(0, 1).copy(algorithm = "CRC32C"),
           Diagnose(0, 0, 0, 1, 1, 4711, "CRC32C")))
 
+  case object DirectoriesKept extends Improvement(
+        "the directories of executors stay at the end of an application",
+        "Spark's service deletes them where a Worker says so, which deletes them itself as well; " +
+          "on YARN their NodeManager does. A client could name any directory",
+        List(register, written(0, 1), End(0)))
+
+  case object FilesKept extends Improvement(
+        "files of an executor that has ended stay until the application ends",
+        "Spark's service deletes those that are no blocks where a Worker of its process says so; " +
+          "no message of Spark's says so to another service",
+        List(register, written(0, 1), EndExecutor(0, 0)))
+
   /** A method: objects of the list may be made before this one. */
   def all: List[Improvement] = List(
     Queued,
@@ -164,5 +182,7 @@ private[level0] object Improvement {
     MixedNames,
     LongMapId,
     ForeignKept,
+    DirectoriesKept,
+    FilesKept,
     Crc32c)
 }

@@ -57,14 +57,16 @@ private[level0] final case class PushByClient(app: Int, pushes: List[Push]) exte
 
 /**
  * A push that stands still after `sent` bytes, until `inner` is done. Then it ends, or its
- * connection is closed.
+ * connection is closed. `deletesLate`: Spark's service closes and deletes what `inner` replaces
+ * after this, as its thread for deletions may.
  */
 private[level0] final case class Held(
     app: Int,
     push: Push,
     sent: Int,
     inner: List[Operation],
-    isTorn: Boolean)
+    isTorn: Boolean,
+    deletesLate: Boolean = false)
     extends Operation
 
 private[level0] final case class Finalize(
@@ -163,6 +165,9 @@ private[level0] final case class RemoveRdd(
 /** A file of an executor that is no block. */
 private[level0] final case class RemoveForeign(app: Int, exec: Int, on: Int = 0)
     extends Operation
+
+/** The cluster manager says that an executor has ended. Only Spark's own service hears of it. */
+private[level0] final case class EndExecutor(app: Int, exec: Int) extends Operation
 
 /** `merge` -1: whichever is current. It has no answer. */
 private[level0] final case class RemoveMerge(

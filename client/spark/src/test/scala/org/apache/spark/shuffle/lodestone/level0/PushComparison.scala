@@ -89,8 +89,8 @@ private[level0] final class PushComparison(world: World, note: Improvement => Un
         val isSo = Set[Answer](StaleMerge, Late)(sparks) && ours == StaleMerge
         check(held, "stale", isSo, sparks, ours)
       case World.OtherAttempt =>
-        // Spark's service may be about to write, or have written, into a deleted file.
-        note(Improvement.NotIntoNothing)
+        // Spark's service writes into a file that it is about to delete, or has closed.
+        if (sparks == Merged) note(Improvement.NotIntoNothing)
         check(held, "too old", ours == TooOldAttempt, sparks, ours)
       case World.NotRegistered => check(held, "refused", isFailed(ours), sparks, ours)
     }

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 package org.apache.spark.shuffle.lodestone.level0
 
-import java.util.{Arrays => JavaArrays}
-
 /** Compares the answers to reads, with each other and with what was written or acknowledged. */
 private[level0] final class ReadComparison(world: World, note: Improvement => Unit) {
   import Answer._
@@ -20,21 +18,26 @@ private[level0] final class ReadComparison(world: World, note: Improvement => Un
     }
 
   private def whole(read: ReadMerged, at: World.Partition, sparks: Answer, ours: Answer): Unit = {
-    val sides = Seq((sparks, at.sparks), (ours, at.ours))
-    val errors = sides.flatMap { case (answer, merges) => error(answer, merges) }
+    // Spark's service names maps without bytes.
+    val errors = error(masked(sparks, at), at.sparks) ++ error(ours, at.ours)
     check(read, s"whole chunks: $errors", errors.isEmpty, sparks, ours)
     if (at.ours.maps.isEmpty) check(read, "nothing", isRefusal(ours), sparks, ours)
     if (at.isSameOrder && at.sparks.nonEmptyMaps == at.ours.maps) {
-      check(read, "the same chunks", shapeOf(sparks, at) == shapeOf(ours, at), sparks, ours)
+      val areEqual = chunksOf(masked(sparks, at)) == chunksOf(ours)
+      check(read, "the same chunks", areEqual, sparks, ours)
     }
   }
 
-  private def shapeOf(answer: Answer, at: World.Partition): Seq[(Set[Int], Block)] =
-    answer match {
-      // Spark's service names maps without bytes.
-      case Merged(chunks) => chunks.map(one => (one.maps & at.sparks.nonEmptyMaps, one.block))
-      case _ => Nil
-    }
+  private def chunksOf(answer: Answer): Seq[Chunk] = answer match {
+    case Merged(chunks) => chunks
+    case _ => Nil
+  }
+
+  private def masked(answer: Answer, at: World.Partition): Answer = answer match {
+    case Merged(chunks) =>
+      Merged(chunks.map(one => one.copy(maps = one.maps -- at.sparks.emptyMaps)))
+    case other => other
+  }
 
   /** What is wrong with the chunks of a partition that has these blocks. */
   private def error(answer: Answer, merges: World.Merges): Option[String] = answer match {
@@ -62,20 +65,23 @@ private[level0] final class ReadComparison(world: World, note: Improvement => Un
   }
 
   def fetch(fetch: Fetch, sparks: Answer, ours: Answer): Unit = {
-    val outputs = world.app(fetch.app).outputs
-    val wanted = fetch.wanted.flatMap {
-      case Wanted(map, Seq(from, until)) if fetch.isBatch => List((map, from, until))
-      case Wanted(map, reduces) => reduces.map(reduce => (map, reduce, reduce + 1))
-    }
-    val expected = wanted.map { case (map, from, until) =>
-      val output = outputs.get((fetch.exec, fetch.shuffle, map))
-      Expected(
-        output.flatMap(_.read(from, until)),
-        isKnownToSpark = !output.exists(_.isWrittenAgain),
-        mayBeEmpty = from == until || output.exists(_.isRemoved))
+    val expected = fetch.wanted.flatMap { wanted =>
+      val ranges = wanted.reduces match {
+        case Seq(from, until) if fetch.isBatch => List((from, until))
+        case reduces => reduces.map(reduce => (reduce, reduce + 1))
+      }
+      ranges.map { case (from, until) =>
+        part(fetch.app, fetch.exec, fetch.shuffle, wanted.map, from, until)
+      }
     }
     stream(fetch, fetch.exec, expected, sparks, ours)
   }
+
+  private def part(app: Int, exec: Int, shuffle: Int, map: Long, from: Int, until: Int)
+      : Expected = new Expected.Part(
+    world.kept,
+    KeptOffsets.Range(KeptOffsets.Key(app, exec, shuffle, map), from, until),
+    world.app(app).outputs.get((exec, shuffle, map)))
 
   def open(open: Open, sparks: Answer, ours: Answer): Unit = {
     val expected = open.blocks.map(expectedBlock(open.app, open.exec, _))
@@ -99,47 +105,43 @@ private[level0] final class ReadComparison(world: World, note: Improvement => Un
   }
 
   private def expectedBlock(app: Int, exec: Int, name: BlockName): Expected = name match {
-    case OutputBlock(shuffle, map, reduce) =>
-      val output = world.app(app).outputs.get((exec, shuffle, map))
-      Expected(
-        output.flatMap(_.read(reduce, reduce + 1)),
-        !output.exists(_.isWrittenAgain),
-        output.exists(_.isRemoved))
-    case RddBlock(rdd, split) => Expected(world.app(app).rdds.get((exec, rdd, split)))
-    case StrangeName(_) => Expected(None)
+    case OutputBlock(shuffle, map, reduce) => part(app, exec, shuffle, map, reduce, reduce + 1)
+    case RddBlock(rdd, split) => new Expected.Whole(world.app(app).rdds.get((exec, rdd, split)))
+    case StrangeName(_) => new Expected.Whole(None)
   }
 
   /** Spark's client gives up all blocks after the first one that it does not get. */
   def byClient(fetch: FetchByClient, sparks: Answer, ours: Answer): Unit = {
     val expected = fetch.blocks.map(expectedBlock(fetch.app, fetch.exec, _))
-    val isComparable = expected.forall(_.isKnownToSpark)
-    val isSo = (sparks, ours) match {
-      case (Each(theirs), Each(own)) => expected.zip(theirs.zip(own)).forall {
-          case (wanted, (their, own)) =>
-            val isEmpty = wanted.mayBeEmpty && their == Block(Array.empty)
-            val isEqual = (isRefusal(their) || isEmpty) && isRefusal(own) || their == own
-            (!isComparable || isEqual) && (isRefusal(own) || wanted.is(own))
-        }
-      case _ => false
-    }
-    val isWhole = expected.forall(_.bytes.isDefined) && isRegistered(fetch.app, fetch.exec)
-    val isServed = !isWhole || expected.zip(partsOf(ours)).forall { case (one, own) => one.is(own) }
-    check(fetch, "the same", isSo && isServed, sparks, ours)
+    val isKnown = isRegistered(fetch.app, fetch.exec)
+    val mayMiss = !isKnown || expected.exists(_.mayBeRefused)
+    val areEqual = expected.forall(_.isAsWritten)
+    val isWhole = isKnown && expected.forall(_.bytes.isDefined)
+    val (theirs, own) = (partsOf(sparks), partsOf(ours))
+    val isSo = theirs.size == expected.size && own.size == expected.size &&
+      expected.zip(theirs.zip(own)).forall { case (wanted, (their, own)) =>
+        val isTheirs = if (isRefusal(their)) mayMiss else isKnown && wanted.mayBe(their)
+        val isOurs = wanted.is(own) || isRefusal(own) && !isWhole
+        val isEqual = isRefusal(their) && isRefusal(own) || their == own
+        isTheirs && isOurs && (isEqual || !areEqual)
+      }
+    check(fetch, "the same", isSo, sparks, ours)
+    if (isKnown) expected.zip(theirs).foreach { case (wanted, their) => wanted.observe(their) }
   }
 
   def outOfOrder(out: OutOfOrder, sparks: Answer, ours: Answer): Unit = {
-    val blocks = out.wanted.reduces.map(OutputBlock(out.shuffle, out.wanted.map, _))
-    val first = expectedBlock(out.app, out.exec, blocks.head)
-    if (isRegistered(out.app, out.exec) && first.isKnownToSpark) {
+    val (map, reduce) = (out.wanted.map, out.wanted.reduces.head)
+    val first = part(out.app, out.exec, out.shuffle, map, reduce, reduce + 1)
+    if (isRegistered(out.app, out.exec)) {
       val isSo = (sparks, ours) match {
-        case (Each(Seq(own, second)), Each(Seq(ourOwn, ourSecond))) =>
-          val isServed =
-            if (first.bytes.isDefined) first.is(own) && first.is(ourOwn)
-            else refused(ourOwn) && (refused(own) || first.mayBeEmpty)
-          refused(second, ourSecond) && isServed
+        case (Each(Seq(their, second)), Each(Seq(own, ownSecond))) =>
+          val isOurs = if (first.bytes.isDefined) first.is(own) else isRefusal(own)
+          refused(second, ownSecond) && isOurs &&
+          (if (isRefusal(their)) first.mayBeRefused else first.mayBe(their))
         case _ => false
       }
       check(out, "only the first block is served", isSo, sparks, ours)
+      first.observe(partsOf(sparks).head)
     }
   }
 
@@ -165,25 +167,23 @@ private[level0] final class ReadComparison(world: World, note: Improvement => Un
     } else {
       val theirs = partsOf(sparks)
       check(operation, "a stream", theirs.size == expected.size, sparks, ours)
-      // With offsets that it has kept, Spark's service may miss a block that is there.
-      val firstMissing = expected.indexWhere(one => one.bytes.isEmpty || !one.isKnownToSpark)
+      // The connection may end at a missing block, and with it the blocks before it.
+      val firstMissing = expected.indexWhere(_.mayBeRefused)
       expected.zip(theirs).zipWithIndex.foreach { case ((wanted, their), number) =>
-        val isSo =
-          if (!wanted.isKnownToSpark) {
-            if (!wanted.is(their)) note(Improvement.WrittenAgain)
-            true
-          } else if (wanted.bytes.isEmpty) {
-            if (wanted.mayBeEmpty && !isRefusal(their)) note(Improvement.NothingForEmpty)
-            isRefusal(their) || wanted.mayBeEmpty && their == Block(Array.empty)
-          } else if (firstMissing >= 0 && isRefusal(their)) {
-            // The connection may end at a missing block, and with it the blocks before it.
-            if (number > firstMissing) note(Improvement.ServedAfterMissing)
-            true
-          } else wanted.is(their)
+        val isSo = if (isRefusal(their)) firstMissing >= 0 else wanted.mayBe(their)
         check(operation, s"block $number as it was written", isSo, sparks, ours)
+        noteStream(wanted, their, firstMissing >= 0 && number > firstMissing)
+        wanted.observe(their)
       }
     }
   }
+
+  private def noteStream(wanted: Expected, their: Answer, isAfterMissing: Boolean): Unit =
+    if (!isRefusal(their) && wanted.bytes.isEmpty) note(Improvement.NothingForEmpty)
+    else if (wanted.mayBeOld && !wanted.is(their)) note(Improvement.WrittenAgain)
+    else if (isRefusal(their) && wanted.bytes.isDefined && isAfterMissing) {
+      note(Improvement.ServedAfterMissing)
+    }
 
   /** Lodestone serves exactly what there is. */
   private def own(operation: Operation, exec: Int, expected: Seq[Expected], ours: Answer): Unit = {
@@ -201,15 +201,51 @@ private[level0] final class ReadComparison(world: World, note: Improvement => Un
       : Unit = if (!isSo) throw new Difference(operation, expected, sparks, ours)
 }
 
-/** A block that a reader asks for, if it is there. */
-private[level0] final case class Expected(
-    bytes: Option[Array[Byte]],
-    isKnownToSpark: Boolean = true,
-    mayBeEmpty: Boolean = false) {
+/** A block that a reader asks for. */
+private[level0] sealed trait Expected {
+
+  /** What is there. */
+  def bytes: Option[Array[Byte]]
+
+  /** What Spark's service may make of it now. */
+  protected def sparks: Seq[KeptOffsets.Possible]
+  def mayBeOld: Boolean
+  def observe(answer: Answer): Unit
 
   def is(answer: Answer): Boolean = answer match {
-    case Answer.Block(found) => bytes.exists(JavaArrays.equals(_, found))
+    case Answer.Block(found) => KeptOffsets.Possible(bytes).is(found)
     case _ => false
+  }
+
+  def mayBe(answer: Answer): Boolean = answer match {
+    case Answer.Block(found) => sparks.exists(_.is(found))
+    case _ => false
+  }
+
+  def mayBeRefused: Boolean = sparks.exists(_.bytes.isEmpty)
+
+  /** True if Spark's service can have no other answer than Lodestone. */
+  def isAsWritten: Boolean = sparks.forall { one =>
+    if (bytes.isEmpty) one.bytes.isEmpty else bytes.exists(one.is)
+  }
+}
+
+private[level0] object Expected {
+
+  /** A block whose file is all of it. */
+  final class Whole(override val bytes: Option[Array[Byte]]) extends Expected {
+    override protected def sparks: Seq[KeptOffsets.Possible] = Seq(KeptOffsets.Possible(bytes))
+    override def mayBeOld: Boolean = false
+    override def observe(answer: Answer): Unit = ()
+  }
+
+  /** Partitions of a map output. */
+  final class Part(kept: KeptOffsets, range: KeptOffsets.Range, output: Option[World.Output])
+      extends Expected {
+    override val bytes: Option[Array[Byte]] = output.flatMap(_.read(range.from, range.until))
+    override protected def sparks: Seq[KeptOffsets.Possible] = kept.answers(range, output)
+    override def mayBeOld: Boolean = output.exists(kept.mayBeOld(range.key, _))
+    override def observe(answer: Answer): Unit = kept.observe(range, output, answer)
   }
 }
 
@@ -218,7 +254,7 @@ private[level0] final class ChunkCheck(merges: World.Merges) {
   private val ChunkBytes = 2 * 1024 * 1024
 
   def error(chunks: Seq[Answer.Chunk]): Option[String] = {
-    val named = chunks.map(_.maps & merges.nonEmptyMaps)
+    val named = chunks.map(_.maps)
     val isOnce = named.map(_.size).sum == named.flatten.toSet.size
     if (named.flatten.toSet != merges.nonEmptyMaps || !isOnce) {
       Some(s"chunks of maps $named for ${merges.nonEmptyMaps}")

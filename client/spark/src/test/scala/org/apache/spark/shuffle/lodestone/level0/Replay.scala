@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 package org.apache.spark.shuffle.lodestone.level0
 
+import org.apache.spark.network.client.TransportClient
+
 /**
  * Runs operations at both services, one after another, and compares. `run` names the applications:
  * a run with another name begins with services that know nothing of it.
  */
 private[level0] final class Replay(sparks: Service, ours: Service, run: String) {
+  import Replay._
+
   private val theirs = new Requests(sparks, run)
   private val own = new Requests(ours, run)
-  private val comparison = new Comparison(remove =>
-    (theirs.files.hasForeign(remove), own.files.hasForeign(remove)))
+  private val comparison = new Comparison(theirs.files, own.files)
 
   def world: World = comparison.world
   def seen: Map[Improvement, Long] = comparison.seen.toMap
@@ -33,14 +36,33 @@ private[level0] final class Replay(sparks: Service, ours: Service, run: String) 
       case read: ReadMerged => !isOpen(read.app, read.shuffle, read.merge, read.reduce)
       case _ => true
     }
+    val connections = connectionsOf(operation)
     val (theirAnswer, ownAnswer) =
       (theirs.send(operation, mayReadChunks), own.send(operation, mayReadChunks))
     val (their, our) = (Service.await(theirAnswer), Service.await(ownAnswer))
-    if (endsConnection(their)) dropConnection(operation)
+    if (endsConnection(their) && connections.isEmpty) dropConnection(operation)
     comparison.compare(operation, their, our)
+    connections.foreach(compareConnections(operation, _))
     operation match {
       case End(app) => clean(app)
       case _ => ()
+    }
+  }
+
+  /** The connections of a push that is refused in a way that ends Spark's. */
+  private def connectionsOf(operation: Operation): Option[Connections] = operation match {
+    case push: Push if Seq(World.NotRegistered, World.OtherAttempt).contains(world.verdict(push)) =>
+      Some(new Connections(push.on, sparks.connection(push.on), ours.connection(push.on)))
+    case _ => None
+  }
+
+  private def compareConnections(operation: Operation, of: Connections): Unit = {
+    val hasEnded = of.sparks.getChannel.closeFuture().await(EndTimeoutMs)
+    val next = Service.await(own.nothing(of.on))
+    val isKept = next == Answer.Done && (ours.connection(of.on) eq of.ours)
+    if (!hasEnded || !isKept) {
+      val expected = "a connection that ends, and one that goes on"
+      throw new Difference(operation, expected, s"it has ended: $hasEnded", s"goes on: $isKept")
     }
   }
 
@@ -71,9 +93,13 @@ private[level0] final class Replay(sparks: Service, ours: Service, run: String) 
     }
     val (theirPush, ownPush) = (begin(theirs), begin(own))
     partition.held = Some(held.push.map)
-    held.inner.foreach(step)
+    if (held.deletesLate) sparks.delayDeletions()
     def end(push: HeldPush): Answer = if (held.isTorn) push.tear() else push.finish()
-    val (their, our) = (end(theirPush), end(ownPush))
+    val (their, our) =
+      try {
+        held.inner.foreach(step)
+        (end(theirPush), end(ownPush))
+      } finally sparks.resumeDeletions()
     partition.held = None
     comparison.compareHeld(held, partition, their, our)
   }
@@ -90,6 +116,17 @@ private[level0] final class Replay(sparks: Service, ours: Service, run: String) 
 
   def endAll(): Unit = world.numbers.foreach(app => step(End(app)))
 
-  /** The files of executors are theirs. The daemon deletes what it made. */
-  private def clean(app: Int): Unit = own.files.blockManagerDirs(app).foreach(ExecutorFiles.delete)
+  /** The cluster manager deletes the directories of executors. */
+  private def clean(app: Int): Unit =
+    Seq(theirs, own).flatMap(_.files.blockManagerDirs(app)).foreach(ExecutorFiles.delete)
+}
+
+private[level0] object Replay {
+  private val EndTimeoutMs = 20000L
+
+  /** A connection to each service, before an operation. */
+  private final class Connections(
+      val on: Int,
+      val sparks: TransportClient,
+      val ours: TransportClient)
 }

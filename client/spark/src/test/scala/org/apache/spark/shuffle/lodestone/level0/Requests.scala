@@ -47,6 +47,9 @@ private[level0] final class Requests(val service: Service, run: String) {
     case End(app) =>
       service.forget(files.appId(app))
       completedFuture(service.end(files.appId(app)))
+    case EndExecutor(app, exec) =>
+      files.writeForeign(app, exec)
+      completedFuture(service.endExecutor(files.appId(app), exec.toString))
     case other => sendRemoval(other)
   }
 
@@ -176,7 +179,7 @@ private[level0] final class Requests(val service: Service, run: String) {
     case RemoveRdd(app, exec, rdd, split, on) =>
       removeBlocks(app, exec, Array(s"rdd_${rdd}_$split"), on)
     case remove: RemoveForeign =>
-      files.writeForeign(remove)
+      files.writeForeign(remove.app, remove.exec)
       removeBlocks(remove.app, remove.exec, Array(ExecutorFiles.Foreign), remove.on)
     case other => throw new IllegalArgumentException(s"$other is not sent as a whole")
   }
@@ -191,8 +194,13 @@ private[level0] final class Requests(val service: Service, run: String) {
     val message = new RemoveShuffleMerge(app, remove.attempt, remove.shuffle, remove.merge)
     service.connection(remove.on).send(message.toByteBuffer)
     // A service handles it before the next request on its connection.
-    val barrier = new GetLocalDirsForExecutors("no application", Array("0"))
-    service.rpc(remove.on, barrier)(_ => Done).thenApply[Answer] {
+    nothing(remove.on)
+  }
+
+  /** A request that a service refuses, and that changes nothing. */
+  def nothing(on: Int): Pending = {
+    val message = new GetLocalDirsForExecutors("no application", Array("0"))
+    service.rpc(on, message)(_ => Done).thenApply[Answer] {
       case Failed(_) => Done
       case other => other
     }

@@ -13,8 +13,7 @@ import org.apache.spark.network.TransportContext
 import org.apache.spark.network.client.{RpcResponseCallback, TransportClient}
 import org.apache.spark.network.netty.SparkTransportConf
 import org.apache.spark.network.server.NoOpRpcHandler
-import org.apache.spark.network.shuffle.{ExternalBlockHandler, ExternalBlockStoreClient}
-import org.apache.spark.network.shuffle.ObservedMerger
+import org.apache.spark.network.shuffle.{ExternalBlockStoreClient, ObservedMerger}
 import org.apache.spark.network.shuffle.protocol.{BlockTransferMessage, PushBlockStream}
 import org.apache.spark.network.util.TransportConf
 import org.apache.spark.shuffle.lodestone.DaemonProcess
@@ -30,6 +29,13 @@ private[level0] abstract class Service(val name: String, val root: File) extends
 
   /** The cluster manager ends an application. */
   def end(appId: String): Answer
+
+  /** It says that an executor has ended, if the service can hear it. */
+  def endExecutor(appId: String, exec: String): Answer
+
+  /** Closes and deletes nothing until `resumeDeletions`, if the service can be made to. */
+  def delayDeletions(): Unit
+  def resumeDeletions(): Unit
 
   /** Follows a push that is held, from before its first byte until it has ended. */
   def watch(push: PushBlockStream): Unit
@@ -94,7 +100,9 @@ private[level0] object Service {
 
   /** A client that repeats nothing: each answer counts. */
   val conf: TransportConf = SparkTransportConf.fromSparkConf(
-    new SparkConf(false).set("spark.shuffle.io.maxRetries", "0"),
+    new SparkConf(false)
+      .set("spark.shuffle.io.maxRetries", "0")
+      .set("spark.shuffle.service.fetch.rdd.enabled", "true"),
     "shuffle",
     2)
 
@@ -128,7 +136,7 @@ private[level0] object Service {
 /** Spark's own service, in this JVM, with merging on as on YARN. */
 private[level0] final class SparksService(root: File) extends Service("Spark's service", root) {
   private val merger = new ObservedMerger(Service.conf)
-  private val handler = new ExternalBlockHandler(Service.conf, null, merger)
+  private val handler = ObservedMerger.handler(Service.conf, merger)
   private val serverContext = new TransportContext(Service.conf, handler)
   private val server = serverContext.createServer(host, 0, Collections.emptyList())
 
@@ -139,6 +147,13 @@ private[level0] final class SparksService(root: File) extends Service("Spark's s
     Answer.Done
   }
 
+  override def endExecutor(appId: String, exec: String): Answer = {
+    handler.executorRemoved(exec, appId)
+    Answer.Done
+  }
+
+  override def delayDeletions(): Unit = merger.delayDeletions()
+  override def resumeDeletions(): Unit = merger.resumeDeletions()
   override def watch(push: PushBlockStream): Unit = merger.watch(push)
   override def awaitBytes(push: PushBlockStream, count: Long): Unit =
     merger.awaitBytes(push, count)
@@ -162,6 +177,10 @@ private[level0] final class LodestonesService(root: File) extends Service("Lodes
   override def end(appId: String): Answer =
     Service.await(rpc(0, EndApplication(Application(appId, Int.MaxValue)).encode())(_ =>
       Answer.Done))
+
+  override def endExecutor(appId: String, exec: String): Answer = Answer.Done
+  override def delayDeletions(): Unit = ()
+  override def resumeDeletions(): Unit = ()
 
   /** The daemon merges whole blocks: which bytes of others it has decides nothing. */
   override def watch(push: PushBlockStream): Unit = ()

@@ -10,6 +10,9 @@ import scala.collection.mutable
 private[level0] final class World {
   private val apps = mutable.Map[Int, World.App]()
 
+  /** Spark's service has them longer than its applications. */
+  val kept = new KeptOffsets
+
   def app(number: Int): World.App = apps.getOrElseUpdate(number, new World.App)
 
   def numbers: Seq[Int] = apps.keys.toSeq.sorted
@@ -110,9 +113,13 @@ private[level0] object World {
   final class App {
     var merging: Option[Merging] = None
     val executors: mutable.SortedSet[Int] = mutable.SortedSet()
+    val endedExecutors: mutable.Set[Int] = mutable.Set()
     val shuffles: mutable.Map[Int, Shuffle] = mutable.Map()
     val outputs: mutable.Map[(Int, Int, Long), Output] = mutable.Map()
     val rdds: mutable.Map[(Int, Int, Int), Array[Byte]] = mutable.Map()
+
+    def outputsOf(exec: Int): Iterable[Output] =
+      outputs.collect { case ((of, _, _), output) if of == exec => output }
   }
 
   /** The attempt whose blocks are merged. */
@@ -148,6 +155,7 @@ private[level0] object World {
 
     def maps: Set[Int] = candidates.keySet.toSet
     def nonEmptyMaps: Set[Int] = maps.filter(candidates(_).head.nonEmpty)
+    def emptyMaps: Set[Int] = maps -- nonEmptyMaps
     def bytes: Long = candidates.values.map(_.head.length.toLong).sum
     def has(map: Int): Boolean = candidates.contains(map)
     def of(map: Int): Seq[Array[Byte]] = candidates.getOrElse(map, Nil)
@@ -168,15 +176,21 @@ private[level0] object World {
     def hasKnownBytes: Boolean = candidates.values.forall(_.size == 1)
   }
 
-  /** The files of a map output. */
-  final class Output(
-      val blocks: IndexedSeq[Array[Byte]],
-      val algorithm: String,
-      val wrongBy: Int) {
-
-    /** Spark's service keeps offsets of an earlier file of this name. */
-    var isWrittenAgain = false
+  /** The files of a map output. `sums` are by algorithm: those of earlier files stay. */
+  final class Output(val blocks: IndexedSeq[Array[Byte]], var sums: Map[String, Sums]) {
+    val offsets: IndexedSeq[Int] = blocks.scanLeft(0)(_ + _.length)
     var isRemoved = false
+
+    def bytes: Array[Byte] = blocks.foldLeft(Array.empty[Byte])(_ ++ _)
+
+    /** Removes what Spark names. Returns the number of files at both services. */
+    def remove(): (Int, Int) = {
+      val files = if (isRemoved) 0 else 2
+      val removed = sums.get(RemovedSums)
+      isRemoved = true
+      sums -= RemovedSums
+      (files + removed.count(_.areAtSparks), files + removed.size)
+    }
 
     /** The bytes of partitions, if they are there. */
     def read(from: Int, until: Int): Option[Array[Byte]] = {
@@ -185,6 +199,12 @@ private[level0] object World {
       else Some(blocks.slice(from, until).foldLeft(Array.empty[Byte])(_ ++ _))
     }
   }
+
+  /** The algorithm of the checksums that go with a map output. */
+  val RemovedSums = "ADLER32"
+
+  /** A file with a checksum of each partition. */
+  final case class Sums(of: IndexedSeq[Long], areAtSparks: Boolean = true)
 
   sealed trait Verdict
   case object NotRegistered extends Verdict
