@@ -46,8 +46,9 @@ pub enum Verb {
     /// Tell a service that an application has ended.
     ///
     /// It drops all that it holds of the application, and forgets its executors. Drivers with the
-    /// plugin say this themselves; stock Spark does not, and its cluster can. Run it on the host of
-    /// the service. Example: lodestone end application_1700000000000_0001
+    /// plugin say this themselves; stock Spark does not, and its cluster can. Exits with 3 if it
+    /// held nothing of the application. Run it on the host of the service. Example: lodestone end
+    /// application_1700000000000_0001
     End(EndArgs),
 }
 
@@ -91,7 +92,8 @@ pub struct DrainArgs {
 /// Arguments of `end`.
 #[derive(Debug, Args)]
 pub struct EndArgs {
-    /// Spark's application id
+    /// Spark's application id, or with the number of a driver, as logs have it, what this driver
+    /// has
     #[arg(value_name = "APP")]
     pub app: String,
     /// The service

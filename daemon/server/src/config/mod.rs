@@ -55,7 +55,8 @@ pub struct Config {
     #[arg(long, value_name = "FILE")]
     #[serde(deserialize_with = "given")]
     pub announce: Option<FileName>,
-    /// The daemon ends with its standard input, and stays in the process group that started it.
+    /// The daemon ends with its standard input, which must be a pipe or a socket, and stays in the
+    /// process group that started it.
     #[arg(long)]
     pub stay: bool,
     /// The daemon ends after this long without a connection.
@@ -67,7 +68,7 @@ pub struct Config {
     #[arg(long, value_name = "COUNT", default_value = "4096")]
     #[serde(deserialize_with = "parsed")]
     pub max_connections: Connections,
-    /// Executors may register only directories below these, separated by commas.
+    /// Executors may register only directories below these absolute paths, separated by commas.
     #[arg(long = "executor-root", value_name = "DIR[,DIR...]")]
     #[arg(value_delimiter = ',', value_parser = directory)]
     #[serde(rename = "executor-root", deserialize_with = "directories")]
@@ -147,6 +148,12 @@ pub enum ConfigError {
     /// Neither the file nor the command line has a data directory.
     #[error("`dir`: name at least one data directory, as in `--dir /data/lodestone`")]
     NoDirectory,
+    /// A root of executors that no directory can be below.
+    #[error(
+        "`executor-root`: `{0}` is no absolute path, such as /data1/local; a file:// URI is none \
+         either"
+    )]
+    NoRoot(String),
     /// Encryption without secrets.
     #[error(
         "`encrypted-only`: clients encrypt with TLS, or with keys upon which they agree by a secret: \
@@ -285,6 +292,10 @@ impl Config {
         self.zone = self.zone.filter(|zone| !zone.0.is_empty());
         if self.dirs.is_empty() {
             return Err(ConfigError::NoDirectory);
+        }
+        let mut roots = self.executor_roots.iter();
+        if let Some(root) = roots.find(|root| !root.is_absolute()) {
+            return Err(ConfigError::NoRoot(root.display().to_string()));
         }
         if self.tls_cert.is_some() != self.tls_key.is_some() {
             return Err(ConfigError::HalfOfTls);

@@ -2,7 +2,7 @@
 //! Remove: shuffles, applications, blocks of executors that are gone.
 
 use bytes::{Buf, Bytes};
-use lodestone_model::{AppAttempt, GenerationId, Refusal, ShuffleKey};
+use lodestone_model::{AppAttempt, Code, GenerationId, Refusal, ShuffleKey};
 use lodestone_store::NamedBlocks;
 use lodestone_wire::Message;
 use lodestone_wire::extension::remove::EndApplication;
@@ -48,10 +48,12 @@ pub(super) fn application(call: &Call, message: EndApplication) -> Result<Done, 
 /// The operator's word for the end of an application, which may have said so itself.
 pub(super) fn ended_application(call: &Call, message: EndApplication) -> Result<Done, Refusal> {
     let app = message.app;
-    if call.service.store.end_everywhere(app.as_str()) {
-        call.service.metrics.remove_applications_total.inc();
-        tracing::info!(%app, "application ended, says an operator");
+    if !call.service.store.end_everywhere(app.as_str()) {
+        let detail = format!("nothing of {app} is held");
+        return Err(Code::UnknownApplication.because(detail));
     }
+    call.service.metrics.remove_applications_total.inc();
+    tracing::info!(%app, "application ended, says an operator");
     Ok(Done {
         incarnation: call.service.incarnation(),
     })

@@ -9,7 +9,7 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use lodestone_auth::exchange::{Challenge, Keystreams, Version};
 use lodestone_auth::{Denied, Secret};
-use lodestone_model::AppId;
+use lodestone_model::{AppId, Code};
 use lodestone_wire::extension::status::Refused;
 use lodestone_wire::spark::authenticate::AuthMessage;
 use lodestone_wire::{DecodeError, Frame, FrameDecoder, FrameError, Limits, Message};
@@ -56,6 +56,9 @@ pub enum AskError {
     /// The daemon refuses, with this detail.
     #[error("it refuses: {0}")]
     Refused(String),
+    /// The daemon does not know the application.
+    #[error("it holds nothing of the application")]
+    UnknownApplication,
     /// It did not prove that it knows the secret.
     #[error("it has another secret ({0})")]
     Denied(#[from] Denied),
@@ -140,7 +143,10 @@ impl<S: Socket> Asking<S> {
     pub(super) fn ask<A: Message>(&mut self, question: &impl Message) -> Result<A, AskError> {
         let body = self.answer(question.to_bytes())?;
         match body.first() {
-            Some(&Refused::ID) => Err(AskError::Refused(Refused::from_bytes(&body)?.detail)),
+            Some(&Refused::ID) => Err(match Refused::from_bytes(&body)? {
+                refused if refused.code == Code::UnknownApplication => AskError::UnknownApplication,
+                refused => AskError::Refused(refused.detail),
+            }),
             _ => Ok(A::from_bytes(&body)?),
         }
     }

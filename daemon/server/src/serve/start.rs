@@ -10,6 +10,7 @@ use std::sync::Arc;
 use clap::Parser;
 use lodestone_store::fs::Fs;
 use lodestone_store::{Environment, MAP_FILES_MAX, OpenError, Store, StoreConfig, TAIL_PART_BYTES};
+use rustix::fs::{FileType, fstat};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::net::TcpListener;
 use tokio::task::{JoinError, spawn_blocking};
@@ -19,12 +20,13 @@ use crate::config::values::Memory;
 use crate::config::{Config, ConfigError};
 use crate::connection::GATHERED_CHUNKS;
 use crate::metrics::disks::MeasuredFs;
-use crate::operator::{admin, drain, end, explain, local};
+use crate::operator::end::{self, EndError};
+use crate::operator::{admin, drain, explain, local};
 use crate::process::announce::{self, AnnounceError, Announcement, Claim};
 use crate::process::log::Log;
 use crate::process::memory::{self, Kernel};
 use crate::process::shutdown::{self, Stop};
-use crate::serve::{self, Admission};
+use crate::serve::{self, Admission, HeldPort};
 use crate::service::certificate::{Certificate, CertificateError};
 use crate::service::lanes::{FOREIGN_READS, Lanes, READS};
 use crate::service::protection::Protection;
@@ -70,6 +72,11 @@ enum StartError {
         address: SocketAddr,
         source: io::Error,
     },
+    #[error(
+        "`stay`: the daemon would end with its standard input, which is neither a pipe nor a socket; \
+         give it the pipe of a process, or leave `stay` out"
+    )]
+    Stay,
     #[error("cannot run: {0}")]
     System(#[from] io::Error),
     #[error("cannot run: {0}")]
@@ -82,22 +89,29 @@ pub fn run() -> ExitCode {
         Verb::Serve(args) => exit(args.config().map_err(StartError::from).and_then(start)),
         Verb::Explain(args) => exit(explain::run(&args)),
         Verb::Drain(args) => exit(drain::run(&args)),
-        Verb::End(args) => exit(end::run(&args)),
+        Verb::End(args) => exit_by(end::run(&args), EndError::code),
     }
 }
 
 fn exit(outcome: Result<(), impl Display>) -> ExitCode {
+    exit_by(outcome, |_| FAILED)
+}
+
+fn exit_by<E: Display>(outcome: Result<(), E>, code: fn(&E) -> u8) -> ExitCode {
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             // Without stderr there is no way to report this.
             let _ = writeln!(io::stderr(), "lodestone: {error}");
-            ExitCode::from(FAILED)
+            ExitCode::from(code(&error))
         }
     }
 }
 
 fn start(config: Config) -> Result<(), StartError> {
+    if config.stay && !has_input() {
+        return Err(StartError::Stay);
+    }
     let log = Arc::new(Log::to_stderr(&config));
     std::panic::set_hook(Box::new(
         |panic| tracing::error!(%panic, "a bug of the daemon"),
@@ -109,6 +123,13 @@ fn start(config: Config) -> Result<(), StartError> {
     runtime.shutdown_background();
     log.end();
     outcome
+}
+
+/// Returns true if the standard input ends with another process. That of a service of systemd, or
+/// /dev/null, has ended already.
+fn has_input() -> bool {
+    let found = fstat(io::stdin()).map(|input| FileType::from_raw_mode(input.st_mode));
+    matches!(found, Ok(FileType::Fifo | FileType::Socket))
 }
 
 /// Each connection takes a descriptor, and one more while a chunk of a file is sent on it. The
@@ -204,32 +225,42 @@ async fn daemon(config: Config, log: Arc<Log>) -> Result<(), StartError> {
         tokio::spawn(memory::follow(Arc::clone(&store), Kernel::default()));
     }
     let service = Service::with_disks(Arc::clone(&store), split, fs, protection, zone);
-    let line = ready_line(&listener, admin.as_ref(), &store)?;
+    let listeners = (listener, admin);
+    let served = serve_announced(&config, listeners, service, announcement.as_ref(), &stop).await;
+    // This daemon has used up the handover of the one before, also if it could not serve.
+    shutdown::hand_over(store).await?;
+    drop(served?);
+    tracing::info!("stopped");
+    Ok(())
+}
+
+/// Serves, and says so, until it is to end. The port is held until the handover is complete.
+async fn serve_announced(
+    config: &Config,
+    (listener, admin): (TcpListener, Option<TcpListener>),
+    service: Arc<Service>,
+    announcement: Option<&Announcement>,
+    stop: &Stop,
+) -> io::Result<HeldPort> {
+    let line = ready_line(&listener, admin.as_ref(), &service.store)?;
     if let Some(listener) = admin {
         let (service, stop) = (Arc::clone(&service), stop.watch());
         tokio::spawn(admin::run(listener, service, stop));
     }
-    hear_operators(listener.local_addr()?.port(), &service, &stop);
-    announced(announcement.as_ref(), |file| file.publish(&line))?;
-    say(&line)?;
+    hear_operators(listener.local_addr()?.port(), &service, stop);
+    announced(announcement, |file| file.publish(&line))?;
+    if let Err(error) = say(&line) {
+        // It found data of an earlier daemon, and clients may know its port.
+        tracing::warn!(%error, "the process that started the daemon does not read its ready line");
+    }
     tracing::info!(line, "ready");
-    let max_connections = config.max_connections.0;
-    let idle_exit = config.idle_exit.map(|time| time.0);
-    let port = serve::run(
-        listener,
-        service,
-        Admission {
-            max_connections,
-            idle_exit,
-        },
-        &stop,
-    )
-    .await?;
-    announced(announcement.as_ref(), Announcement::withdraw)?;
-    shutdown::hand_over(store).await?;
-    drop(port);
-    tracing::info!("stopped");
-    Ok(())
+    let admission = Admission {
+        max_connections: config.max_connections.0,
+        idle_exit: config.idle_exit.map(|time| time.0),
+    };
+    let port = serve::run(listener, service, admission, stop).await?;
+    announced(announcement, Announcement::withdraw)?;
+    Ok(port)
 }
 
 /// Takes requests of operators on this host.

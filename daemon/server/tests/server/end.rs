@@ -10,6 +10,9 @@ use crate::support::client::{app, key};
 use crate::support::daemon::run_any;
 use crate::support::{Client, Daemon};
 
+/// Exit code if the service holds nothing of the application.
+const NOTHING_KNOWN: Option<i32> = Some(3);
+
 fn other() -> AppId {
     AppId::new("app-2").unwrap()
 }
@@ -45,10 +48,16 @@ fn an_operator_ends_an_application_with_its_executors_and_shuffles_and_no_other_
     daemon.reaches("lodestone_merge_shuffles", 1.0);
     let app_id = app();
     let end = ["end", app_id.as_str(), "--service", daemon.address()];
-    for _ in 0..2 {
-        let (code, _, error) = run_any(&end);
-        assert_eq!(code, Some(0), "{error}");
-    }
+    let (code, out, error) = run_any(&end);
+    assert_eq!(code, Some(0), "{error}");
+    let dropped = format!(
+        "{} has dropped all that it held of app-1\n",
+        daemon.address()
+    );
+    assert_eq!(out, dropped);
+    let (code, out, error) = run_any(&end);
+    assert_eq!((code, out.as_str()), (NOTHING_KNOWN, ""));
+    assert!(error.contains("nothing of app-1"), "{error}");
     assert!(
         client
             .failure(&directories(app()))
@@ -60,6 +69,26 @@ fn an_operator_ends_an_application_with_its_executors_and_shuffles_and_no_other_
             .contains("\nlodestone_merge_shuffles 0")
     );
     let answer: LocalDirsForExecutors = client.ask(&directories(other()));
+    assert_eq!(answer.executors.len(), 1);
+}
+
+#[test]
+fn an_id_with_the_number_of_a_driver_ends_what_this_driver_has_and_nothing_else() {
+    let daemon = Daemon::start(&[]);
+    let mut client = Client::connect(&daemon);
+    let local = tempfile::tempdir().unwrap();
+    let dir = local.path().to_str().unwrap();
+    let drivers = ["app-1~0000000000000001", "app-1~0000000000000002"];
+    let [first, second] = drivers.map(|id| AppId::new(id).unwrap());
+    for driver in [&first, &second] {
+        register(&mut client, driver.clone(), dir);
+    }
+    let end = ["end", first.as_str(), "--service", daemon.address()];
+    let (code, _, error) = run_any(&end);
+    assert_eq!(code, Some(0), "{error}");
+    let failure = client.failure(&directories(first));
+    assert!(failure.contains("not registered"), "{failure}");
+    let answer: LocalDirsForExecutors = client.ask(&directories(second));
     assert_eq!(answer.executors.len(), 1);
 }
 

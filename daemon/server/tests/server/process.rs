@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Starting, stopping, and agreeing on one daemon.
 
-use std::fs::Permissions;
+use std::fs::{File, Permissions};
 use std::io::{BufRead, Write};
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
@@ -55,6 +57,10 @@ fn a_start_that_fails_says_in_two_lines_what_to_do() {
         (
             &["--announce", "/does/not/exist"],
             "--announce /does/not/exist: ",
+        ),
+        (
+            &["--executor-root", "/a,file:///nm/local"],
+            "`executor-root`: `file:///nm/local` is no absolute path, such as /data1/local",
         ),
     ] {
         let (code, out, error) = run(dir.path(), arguments);
@@ -152,6 +158,50 @@ fn a_daemon_that_is_to_stay_ends_with_the_process_that_started_it_and_others_do_
     leaves.end_input();
     assert!(stays.ended().success());
     Client::connect(&leaves);
+}
+
+#[test]
+fn a_daemon_that_is_to_stay_is_refused_an_input_that_nobody_holds_before_it_opens_anything() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("announce");
+    let stay = ["--stay", "--announce", file.to_str().unwrap()];
+    for input in [Stdio::null(), File::open(dir.path()).unwrap().into()] {
+        let mut command = crate::support::daemon::command(dir.path(), &stay);
+        let output = command.stdin(input).output().unwrap();
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(1), "{error}");
+        assert!(error.contains("leave `stay` out"), "{error}");
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
+    }
+    let (ours, theirs) = UnixStream::pair().unwrap();
+    let mut command = crate::support::daemon::command(dir.path(), &stay);
+    let input = OwnedFd::from(theirs);
+    let mut child = command.stdin(input).stdout(Stdio::piped()).spawn().unwrap();
+    let mut out = std::io::BufReader::new(child.stdout.take().unwrap());
+    out.read_line(&mut String::new()).unwrap();
+    drop((command, ours));
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+}
+
+#[test]
+fn a_daemon_whose_starter_ends_before_it_is_ready_serves_the_next_one_that_looks_for_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("announce");
+    let announce = ["--announce", file.to_str().unwrap()];
+    let mut child = crate::support::daemon::command(dir.path(), &announce)
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let mut next = Daemon::launch(tempfile::tempdir().unwrap(), &announce);
+    let line = next.line();
+    assert!(line.contains(&format!("pid={} ", child.id())), "{line}");
+    assert!(line.ends_with("existing=true"), "{line}");
+    next.ready = line;
+    Client::connect(&next);
+    let stopped = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(stopped, Signal::TERM).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(0));
 }
 
 #[test]

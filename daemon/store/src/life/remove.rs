@@ -71,11 +71,12 @@ impl Store {
     }
 
     /// Drops everything of an application of Spark, of all its attempts and drivers, because its
-    /// cluster says that it has ended. Returns true if anything was known of it.
+    /// cluster says that it has ended. An id with the number of a driver is of this driver only.
+    /// Returns true if anything was known of it.
     pub fn end_everywhere(&self, id: &str) -> bool {
         let known: Vec<(AppId, Arc<Application>)> = reading(&self.applications)
             .iter()
-            .filter(|(app, _)| spark_id(app.as_str()) == id)
+            .filter(|(app, _)| app.as_str() == id || spark_id(app.as_str()) == id)
             .map(|(app, application)| (app.clone(), Arc::clone(application)))
             .collect();
         let ended = known
