@@ -245,8 +245,10 @@ def test_a_service_that_comes_back_with_another_address_is_another_one_for_a_nam
     gates.run_first_pass(MAPS)
     back = services.replace(0)
     assert back.address != service.address
-    finish(running, job)
-    # A list of names avoids this.
+    outcome = finish(running, job)
+    lost = f"at {service.address}:7337: all of its maps are run again"
+    assert "has lost map outputs" in outcome.log and lost in outcome.log
+    # A list of names avoids this, and so does a DaemonSet with the addresses of its nodes.
     assert gates.map_runs(MAPS) == [2] * MAPS
 
 

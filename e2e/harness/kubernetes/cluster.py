@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ..gates import Gates
 from ..hosts import Host
-from .api import PODS, Api, path_of
+from .api import PODS, Api, ApiError, path_of
 from .daemonset import DaemonSet
 from .images import Image
 from .kubelet import Kubelet
@@ -65,7 +65,11 @@ class Kubernetes:
         """Removes all workloads, pods and volumes."""
         self._plane.clear()
         for pod in self.api.items(PODS):
-            self.api.delete(path_of(pod), grace_s=0)
+            try:
+                self.api.delete(path_of(pod), grace_s=0)
+            except ApiError as error:
+                if error.status != 404:  # Spark's driver, or the kubelet, has removed it meanwhile
+                    raise
         self.kubelet.join()
         shutil.rmtree(self._claims, ignore_errors=True)
 

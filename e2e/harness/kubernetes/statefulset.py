@@ -2,6 +2,7 @@
 """A StatefulSet: its pods come back under their names, with their volumes and other addresses."""
 
 import copy
+import itertools
 from collections.abc import Callable
 
 from ..daemon import wait_until
@@ -33,6 +34,7 @@ class StatefulSet:
         metadata, self.spec = manifest["metadata"], manifest["spec"]
         self.name, self.namespace = metadata["name"], metadata["namespace"]
         self.folder = f"/api/v1/namespaces/{self.namespace}/pods"
+        self._updates = itertools.count()
 
     def start(self) -> list[Pod]:
         """Returns the pods when they are ready."""
@@ -128,7 +130,9 @@ class ControlledStatefulSet(StatefulSet):
         first."""
         old = self.ready()
         before()
-        template = {"metadata": {"annotations": {"example/changed": "yes"}}}
+        # Another template each time: without a change there is no update.
+        changed = {"example/update": str(next(self._updates))}
+        template = {"metadata": {"annotations": changed}}
         self.api.patch(f"{self._path}/{self.name}", {"spec": {"template": template}})
         after = []
         for number, pod in reversed(list(enumerate(old))):
