@@ -54,7 +54,7 @@ def test_a_container_has_the_memory_that_the_daemon_needs_beside_its_own(name):
     container = container_of(name)
     [flag] = [word for word in container["args"] if word.startswith("--memory=")]
     memory = int(flag.removeprefix("--memory=").removesuffix("MiB"))
-    beside = max(64, memory // 4) if memory < 512 else memory // 8
+    beside = max(128, memory // 4) if memory < 512 else memory // 8
     if any(word.startswith("--secrets=") for word in container["args"]):
         beside += 4096 * 64 // 1024  # each connection may encrypt
     resources = container["resources"]

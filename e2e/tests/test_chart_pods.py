@@ -10,13 +10,15 @@ import urllib.request
 import pytest
 import yaml
 
+from harness.daemon import Daemon
 from harness.helm import RENDERED
 from harness.kubernetes.cluster import Kubernetes
 from harness.kubernetes.control_plane import ZONE, ControlPlane
 from harness.kubernetes.images import unpacked
 from harness.kubernetes.network import within
 from harness.kubernetes.server import ApiServer
-from harness.paths import DAEMON, ROOT
+from harness.memory_limit import controller, memory_limit
+from harness.paths import BENCH, DAEMON, ROOT
 
 # Of each API server: the zone of its node.
 SERVERS = [(ApiServer, ""), pytest.param((ControlPlane, ZONE), marks=pytest.mark.seldom)]
@@ -65,6 +67,31 @@ def test_services_run_as_the_user_of_the_values_in_the_zone_of_their_node(
     assert again.address != pod.address
     assert pod.story[-1] == ("exit", 0), pod.log.read_text()
     services.end()
+
+
+@pytest.mark.seldom
+@pytest.mark.skipif(controller() is None, reason="this machine has no limits of memory")
+@pytest.mark.parametrize("name", ["user", "small"])
+def test_as_many_clients_as_a_service_takes_do_not_get_it_killed_for_its_memory(name, tmp_path):
+    spec = workload_of(name, "StatefulSet")["spec"]["template"]["spec"]
+    [container] = spec["containers"]
+    [memory] = [word for word in container["args"] if word.startswith("--memory=")]
+    limit = int(container["resources"]["limits"]["memory"].removesuffix("Mi"))
+    with memory_limit(limit) as within_limit:
+        daemon = Daemon(
+            tmp_path / "service",
+            memory=memory.removeprefix("--memory="),
+            program=(*within_limit, DAEMON),
+        )
+        load = ["--connections", "4000", "--total", "512m", "--rounds", "1", "--warmup", "0"]
+        try:
+            # More bytes than the service has memory: it writes to its disk meanwhile.
+            push = [BENCH, "push", "--server", daemon.host_port, "--block", "10k", *load]
+            said = subprocess.run(push, capture_output=True, text=True, timeout=300)
+            assert said.returncode == 0, said.stderr
+            assert daemon.process.poll() is None
+        finally:
+            daemon.stop()
 
 
 def test_a_service_of_a_node_has_its_address_and_finds_its_directories_again(kubernetes, tmp_path):

@@ -11,7 +11,7 @@
      connections may encrypt, which takes 64 KiB. */}}
 {{- define "lodestone.containerMemory" -}}
 {{- $memory := include "lodestone.memory" . | int64 -}}
-{{- $beside := ternary (max 64 (div $memory 4)) (div $memory 8) (lt $memory 512) -}}
+{{- $beside := ternary (max 128 (div $memory 4)) (div $memory 8) (lt $memory 512) -}}
 {{ add $memory $beside (ternary 256 0 (ne .Values.secrets.existingSecret "")) }}
 {{- end -}}
 
