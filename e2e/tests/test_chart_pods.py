@@ -14,6 +14,7 @@ from harness.daemon import Daemon
 from harness.helm import RENDERED
 from harness.kubernetes.cluster import Kubernetes
 from harness.kubernetes.control_plane import ZONE, ControlPlane
+from harness.kubernetes.daemonset import with_directories
 from harness.kubernetes.images import unpacked
 from harness.kubernetes.network import within
 from harness.kubernetes.server import ApiServer
@@ -95,13 +96,7 @@ def test_as_many_clients_as_a_service_takes_do_not_get_it_killed_for_its_memory(
 
 
 def test_a_service_of_a_node_has_its_address_and_finds_its_directories_again(kubernetes, tmp_path):
-    manifest = workload_of("nodes", "DaemonSet")
-    spec = manifest["spec"]["template"]["spec"]
-    for volume in spec["volumes"]:
-        folder = tmp_path / volume["name"]
-        folder.mkdir(mode=0o700)
-        os.chown(folder, spec["securityContext"]["runAsUser"], -1)
-        volume["hostPath"]["path"] = str(folder)
+    manifest = with_directories(workload_of("nodes", "DaemonSet"), tmp_path)
     services = kubernetes.daemon_set(manifest)
     first = services.start()
     second = services.replace()

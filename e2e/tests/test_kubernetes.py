@@ -15,6 +15,7 @@ from harness import driver, jvm
 from harness.helm import RENDERED
 from harness.kubernetes.cluster import Kubernetes
 from harness.kubernetes.control_plane import ControlPlane
+from harness.kubernetes.daemonset import with_directories
 from harness.kubernetes.images import spark_image, unpacked
 from harness.kubernetes.server import ApiServer
 from harness.kubernetes.statefulset import StatefulSet
@@ -62,9 +63,9 @@ def manifest() -> dict:
     return manifest_of("small")
 
 
-def manifest_of(name: str) -> dict:
+def manifest_of(name: str, kind: str = "StatefulSet") -> dict:
     documents = yaml.safe_load_all((RENDERED / f"{name}.yaml").read_text())
-    [workload] = [one for one in documents if one and one["kind"] == "StatefulSet"]
+    [workload] = [one for one in documents if one and one["kind"] == kind]
     return workload
 
 
@@ -250,6 +251,27 @@ def test_a_service_that_comes_back_with_another_address_is_another_one_for_a_nam
     assert "has lost map outputs" in outcome.log and lost in outcome.log
     # A list of names avoids this, and so does a DaemonSet with the addresses of its nodes.
     assert gates.map_runs(MAPS) == [2] * MAPS
+
+
+@pytest.mark.seldom
+@pytest.mark.lines("4.1")
+def test_a_service_of_a_node_that_is_updated_keeps_the_outputs_of_a_job(
+    kubernetes, spark, gates, start_job, finish, tmp_path
+):
+    manifest = with_directories(manifest_of("nodes", "DaemonSet"), tmp_path)
+    # Pods without this name are found through the endpoints of the service, which nobody makes.
+    manifest["spec"]["template"]["spec"]["subdomain"] = "lodestone"
+    service = kubernetes.daemon_set(manifest)
+    before = service.start()
+    names = {"spark.lodestone.services": "dns:lodestone.shuffle.svc:7337"}
+    job = remote(kubernetes, gates, spark, **names)
+    running = start_job(job)
+    gates.run_first_pass(MAPS)
+    after = service.replace()
+    assert before.uid != after.uid
+    outcome = finish(running, job)
+    assert gates.map_runs(MAPS) == [1] * MAPS
+    assert outcome.reasons() == {}
 
 
 @pytest.mark.seldom

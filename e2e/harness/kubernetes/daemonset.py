@@ -3,12 +3,27 @@
 
 import copy
 import itertools
+import os
+from pathlib import Path
 
 from ..daemon import wait_until
 from .api import Api, name_of
 from .kubelet import Kubelet
 from .pod import Pod
 from .statefulset import CHANGE_TIMEOUT_S, is_ready
+
+
+def with_directories(manifest: dict, folder: Path) -> dict:
+    """Returns the manifest with the directories of its node below a folder: those that an operator
+    makes."""
+    manifest = copy.deepcopy(manifest)
+    spec = manifest["spec"]["template"]["spec"]
+    for volume in spec["volumes"]:
+        directory = folder / volume["name"]
+        directory.mkdir(mode=0o700)
+        os.chown(directory, spec["securityContext"]["runAsUser"], -1)
+        volume["hostPath"]["path"] = str(directory)
+    return manifest
 
 
 class DaemonSet:
