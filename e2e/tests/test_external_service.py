@@ -11,6 +11,7 @@ names the services: the test does that in the place of YARN's.
 import os
 import re
 import signal
+from pathlib import Path
 
 import pytest
 
@@ -221,10 +222,18 @@ def test_blocks_of_executors_that_end_or_are_killed_outlive_a_restart_and_are_re
     gates.open("between-1")
     gates.wait_reached("dropped")
     assert block_files(two_hosts.folder) == []
+    assert executor_dirs(two_hosts.folder) != []
     gates.open("dropped")
     outcome = running.wait()
     assert outcome.answer == plain_answer(job)
     assert_no_task_ran_again(outcome, gates)
+    # The daemon deletes none of them.
+    wait_until(lambda: executor_dirs(two_hosts.folder) == [], "Workers delete the directories")
+
+
+def executor_dirs(folder) -> list[str]:
+    """Returns the directories of executors, while Workers may delete them."""
+    return [path for path, _, _ in os.walk(folder) if Path(path).name.startswith("blockmgr-")]
 
 
 def block_files(folder) -> list:
