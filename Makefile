@@ -288,7 +288,7 @@ yarn-jars: $(YARN_JARS)
 
 $(YARN_JARS): e2e/yarn/pom.xml
 	$(SAY) "jars of YARN's ResourceManager and NodeManager"
-	@rm -rf $(@D) && mvn -q -B -f $< dependency:copy-dependencies -DoutputDirectory=$(CURDIR)/$(@D)
+	@rm -rf $(@D) && mvn -q -B -f $< org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies -DoutputDirectory=$(CURDIR)/$(@D)
 	@touch $@
 
 # Classes of Spark and the plugin as a JVM keeps them in memory.

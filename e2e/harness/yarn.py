@@ -22,6 +22,7 @@ JARS = ROOT / ".cache" / "yarn-jars"
 HOSTS = (Host("127.0.0.2"), Host("127.0.0.3"))
 MAIN = "org.apache.hadoop.yarn.server"
 OPTIONS = (*SHORT_LIVED, "-Xmx192m", "--add-opens=java.base/java.lang=ALL-UNNAMED")
+REGISTERED = b"Registered with ResourceManager as"
 # Three JVMs, on a machine that may be busy with other tests.
 START_TIMEOUT_S = 120
 STOP_TIMEOUT_S = 30
@@ -66,6 +67,7 @@ class Node:
         site(self.configuration, settings | own | services)
         logging(self.configuration)
         self.log = folder / "log.txt"
+        self.log.touch()
         self.start()
 
     @property
@@ -80,7 +82,14 @@ class Node:
 
     def start(self) -> None:
         main = f"{MAIN}.nodemanager.NodeManager"
+        self._log_start = self.log.stat().st_size
         self.process = start(main, self.configuration, self.folder, self.log, self._extra)
+
+    def has_registered(self) -> bool:
+        """Returns true if the manager has taken this start: it lists a killed one for a while."""
+        with self.log.open("rb") as log:
+            log.seek(self._log_start)
+            return REGISTERED in log.read()
 
     def kill(self) -> None:
         """Sends SIGKILL to the NodeManager. Its containers stay."""
@@ -141,7 +150,10 @@ class Yarn:
         def are_running() -> bool:
             for one in (self.process, *(node.process for node in self.nodes)):
                 assert one.poll() is None, f"it has ended: {one.args[-1]}, logs in {self.folder}"
-            return self._answers() and len(self.running_nodes()) == len(self.nodes)
+            have_registered = all(node.has_registered() for node in self.nodes)
+            return (
+                have_registered and self._answers() and len(self.running_nodes()) == len(self.nodes)
+            )
 
         wait_until(are_running, f"all NodeManagers, logs in {self.folder}", START_TIMEOUT_S)
 

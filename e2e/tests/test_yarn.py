@@ -26,6 +26,8 @@ NO_IDLE_EXECUTORS = {
     "spark.dynamicAllocation.executorIdleTimeout": "1s",
 }
 REMOTE = {"spark.lodestone.mode": "remote"}
+# The container of an executor is larger, and that of an application master smaller.
+EXECUTOR_MB = 1000
 # The application master of client mode.
 MASTER = "org.apache.spark.deploy.yarn.ExecutorLauncher"
 # A host of no NodeManager.
@@ -191,9 +193,9 @@ def test_the_documented_overhead_has_room_for_a_daemon_that_uses_all_its_memory(
     assert outcome.answer == plain_answer(job)
     assert outcome.report["totals"]["bytesPushed"] > 2 * 256 << 20
     used = container_memory(yarn, running.application)
-    assert used, "the monitor has looked"
+    executors = [limit for _, limit in used.values() if limit > EXECUTOR_MB]
+    assert len(executors) == 2, f"the monitor has not looked at both: {used}"
     assert all(most < limit for most, limit in used.values()), used
-    print(used)
 
 
 def container_memory(yarn: Yarn, application: str) -> dict[str, tuple[float, float]]:

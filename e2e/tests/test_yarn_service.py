@@ -61,13 +61,24 @@ class Cluster:
             "reserve": "0b",
         }
         file.write_text("".join(f'{key} = "{value}"\n' for key, value in keys.items()))
+        local = self._folder / "cluster" / host.address / "local"
+        (self._folder / "no-disk").touch()
         settings = {
+            # As YARN's documents allow it. The first disk has failed.
+            "yarn.nodemanager.local-dirs": f"{self._folder}/no-disk/local,file://{local}",
             "lodestone.program": str(DAEMON),
             "lodestone.config": str(file),
             "spark.authenticate": "true",
         }
         main = "io.lodestone.yarn.ShuffleService"
         return Service("spark_shuffle", main, [YARN_JAR], settings)
+
+    def through_services(self) -> dict[str, str]:
+        """Returns the configuration of applications."""
+        return {
+            "spark.shuffle.service.enabled": "true",
+            "spark.shuffle.service.port": str(self.port),
+        }
 
     def data(self, address: str):
         return self._folder / f"data-{address}"
@@ -92,16 +103,13 @@ def cluster(tmp_path_factory):
 
 @pytest.fixture
 def submit(spark, cluster):
-    """Submits jobs of stock Spark. One that still runs at the end of the test is killed."""
+    """Submits jobs, of stock Spark or with the plugin. One that still runs at the end of the test
+    is killed."""
     started = []
 
-    def run(name: str, arguments: dict, mode: str = "client", **conf: str) -> YarnJob:
-        service = {
-            "spark.shuffle.service.enabled": "true",
-            "spark.shuffle.service.port": str(cluster.port),
-        }
-        job = Job(name, arguments, conf=service | conf, is_stock=True)
-        started.append(YarnJob(spark, cluster.yarn, job, mode))
+    def run(name: str, arguments: dict, is_stock: bool = True, **conf: str) -> YarnJob:
+        job = Job(name, arguments, conf=cluster.through_services() | conf, is_stock=is_stock)
+        started.append(YarnJob(spark, cluster.yarn, job))
         return started[-1]
 
     yield run
@@ -203,6 +211,32 @@ def test_a_node_manager_that_stops_ends_its_daemon_and_the_next_one_starts_anoth
     cluster.yarn.wait_for_nodes()
     wait_until(lambda: len(cluster.daemons()) == 2, "the next daemon")
     assert other in cluster.daemons()
+
+
+@on_one_line
+@pytest.mark.seldom
+def test_a_node_manager_that_stops_leaves_secrets_and_shuffles_to_applications_on_other_hosts(
+    spark, tmp_path, gates
+):
+    found = Cluster(tmp_path, **{"yarn.nodemanager.recovery.enabled": "true"})
+    running = None
+    try:
+        arguments = {"maps": MAPS, "partitions": PARTITIONS, "passes": 2, "gates": gates.address}
+        conf = found.through_services() | AUTHENTICATED
+        job = Job("keyed_rows", arguments, conf=conf, is_stock=True)
+        running = YarnJob(spark, found.yarn, job)
+        gates.run_first_pass(MAPS)
+        stopped = found.yarn.nodes[0]
+        stopped.stop()
+        assert len(found.secrets(running.application)) == 2
+        (log,) = stopped.folder.rglob("daemon.log")
+        assert "stopped" in log.read_text() and "application ended" not in log.read_text()
+        log = stopped.log.read_text()
+        assert f"{running.application} may live on other hosts" in log, "YARN says it has ended"
+    finally:
+        if running:
+            running.kill()
+        found.yarn.stop()
 
 
 @on_one_line

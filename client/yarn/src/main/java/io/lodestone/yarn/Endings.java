@@ -17,6 +17,9 @@ final class Endings {
   /** The command ends much sooner, also if the daemon does not answer. */
   private static final long COMMAND_WAIT_S = 90;
 
+  /** Exit code if the daemon holds nothing of the application, such as one without a shuffle. */
+  private static final int NOTHING_KNOWN = 3;
+
   private static final Logger LOG = LoggerFactory.getLogger(Endings.class);
 
   private final Supervisor daemon;
@@ -56,7 +59,7 @@ final class Endings {
       Process command = daemon.command().end(application, service);
       if (!command.waitFor(COMMAND_WAIT_S, TimeUnit.SECONDS)) {
         command.destroyForcibly();
-      } else if (command.exitValue() == 0) {
+      } else if (command.exitValue() == 0 || command.exitValue() == NOTHING_KNOWN) {
         return;
       }
       LOG.warn("{} does not know of the end of {}", service, application);

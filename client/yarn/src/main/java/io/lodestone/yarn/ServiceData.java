@@ -16,21 +16,33 @@ final class ServiceData {
   /** Spark makes the secret: hexadecimal digits. */
   private static final Pattern SECRET = Pattern.compile("\"secret\"\\s*:\\s*\"([^\"\\\\]+)\"");
 
-  private ServiceData() {}
+  private final String secret;
+  private final boolean outlivesNodeManager;
 
-  /** Returns the secret; it is empty if the application does not authenticate. */
-  static String secret(ByteBuffer data) throws IOException {
+  private ServiceData(String secret, boolean outlivesNodeManager) {
+    this.secret = secret;
+    this.outlivesNodeManager = outlivesNodeManager;
+  }
+
+  static ServiceData parse(ByteBuffer data) throws IOException {
     String text = StandardCharsets.UTF_8.decode(data.duplicate()).toString();
     if (!text.startsWith("{")) {
-      return text;
+      return new ServiceData(text, true);
     }
     Matcher found = SECRET.matcher(text);
-    if (found.find()) {
-      return found.group(1);
-    }
-    if (text.contains("\"secret\"")) {
+    if (!found.find() && text.contains("\"secret\"")) {
       throw new IOException("the application's secret is in a form that is not known");
     }
-    return "";
+    return new ServiceData(found.reset().find() ? found.group(1) : "", false);
+  }
+
+  /** Returns the secret; it is empty if the application does not authenticate. */
+  String secret() {
+    return secret;
+  }
+
+  /** Returns false if the next NodeManager must not find the secret. */
+  boolean outlivesNodeManager() {
+    return outlivesNodeManager;
   }
 }

@@ -5,6 +5,7 @@ import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.nio.file.Path;
 import java.nio.file.Paths;
+import java.util.List;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.yarn.server.api.ApplicationInitializationContext;
 import org.apache.hadoop.yarn.server.api.ApplicationTerminationContext;
@@ -32,6 +33,7 @@ public final class ShuffleService extends AuxiliaryService {
   private static final String LOCAL_DIRS = "yarn.nodemanager.local-dirs";
   private static final Logger LOG = LoggerFactory.getLogger(ShuffleService.class);
 
+  private final NodeState nodeManager = new NodeState();
   private SecretFiles secrets;
   private Supervisor daemon;
   private Endings endings;
@@ -42,15 +44,18 @@ public final class ShuffleService extends AuxiliaryService {
 
   @Override
   protected void serviceInit(Configuration conf) throws Exception {
+    nodeManager.follow();
     boolean recovers = getRecoveryPath() != null;
-    Path state = recovers ? Paths.get(getRecoveryPath().toUri().getPath()) : temporary(conf);
-    PrivateDirectory.open(state);
+    List<Path> localDirs = LocalDirs.of(conf.getTrimmedStrings(LOCAL_DIRS));
+    Path state = recovers ? recovery() : LocalDirs.open(localDirs, "lodestone");
     DaemonCommand command =
         new DaemonCommand(required(conf, PROGRAM), required(conf, CONFIG), state);
-    command.executorRoots(conf.getTrimmedStrings(LOCAL_DIRS));
+    command.executorRoots(localDirs);
     if (conf.getBoolean(AUTHENTICATE, false)) {
       secrets = new SecretFiles(state.resolve("secrets"));
-      if (!recovers) {
+      if (recovers) {
+        secrets.sweep();
+      } else {
         secrets.clear();
       }
       command.secrets(secrets.directory());
@@ -68,6 +73,7 @@ public final class ShuffleService extends AuxiliaryService {
 
   @Override
   protected void serviceStop() throws Exception {
+    nodeManager.forget();
     if (endings != null) {
       endings.stop();
       daemon.stop();
@@ -81,7 +87,7 @@ public final class ShuffleService extends AuxiliaryService {
     String application = context.getApplicationId().toString();
     if (secrets != null) {
       try {
-        secrets.put(application, ServiceData.secret(context.getApplicationDataForService()));
+        secrets.put(application, ServiceData.parse(context.getApplicationDataForService()));
       } catch (IOException failure) {
         // The disk of the NodeManager, or data that Spark does not send. The daemon refuses the
         // application's executors, which report it.
@@ -90,10 +96,18 @@ public final class ShuffleService extends AuxiliaryService {
     }
   }
 
-  /** Comes when the application has ended everywhere, also if that was while this host was down. */
+  /**
+   * Comes when the application has ended everywhere, also if that was while this host was down. And
+   * when a NodeManager stops whose successor does not take over its containers: then the
+   * application may live on other hosts, and need what the daemon has of it.
+   */
   @Override
   public void stopApplication(ApplicationTerminationContext context) {
     String application = context.getApplicationId().toString();
+    if (nodeManager.isStopping()) {
+      LOG.info("{} may live on other hosts", application);
+      return;
+    }
     if (secrets != null) {
       try {
         secrets.remove(application);
@@ -111,8 +125,10 @@ public final class ShuffleService extends AuxiliaryService {
     return ByteBuffer.allocate(0);
   }
 
-  private static Path temporary(Configuration conf) {
-    return Paths.get(conf.getTrimmedStrings(LOCAL_DIRS)[0]).resolve("lodestone");
+  private Path recovery() throws IOException {
+    Path state = Paths.get(getRecoveryPath().toUri().getPath());
+    PrivateDirectory.open(state);
+    return state;
   }
 
   private static Path required(Configuration conf, String key) throws IOException {

@@ -21,9 +21,12 @@ private[spark] object LocalRoots {
   /** Names that Spark's `Utils.createDirectory` makes: a word and a UUID. */
   private val MadeBySpark = "(spark|executor|blockmgr)-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 
-  /** Returns true in a container of YARN, which removes the directories with the application. */
+  /**
+   * Returns true in a container of YARN, which removes the directories with the application. One of
+   * the two variables alone is of somebody else.
+   */
   def areOfContainer(environment: Map[String, String]): Boolean =
-    environment.contains("CONTAINER_ID")
+    Seq("CONTAINER_ID", "LOCAL_DIRS").forall(environment.contains)
 
   /** Reads the settings in Spark's own order (`Utils.getConfiguredLocalDirs`). */
   def apply(conf: SparkConf, environment: Map[String, String]): Seq[Path] =

@@ -55,4 +55,13 @@ class LocalRootsSuite {
       roots("CONTAINER_ID" -> "container_1", "LOCAL_DIRS" -> yarn, "SPARK_LOCAL_DIRS" -> "/x"))
     assertEquals(Seq("/x"), roots("LOCAL_DIRS" -> yarn, "SPARK_LOCAL_DIRS" -> "/x"))
   }
+
+  @Test def `a daemon that applications share does not end with a container of another kind`()
+      : Unit = {
+    def ends(names: String*): Boolean =
+      LocalRoots.areOfContainer(names.map(_ -> "container_1").toMap)
+    assertTrue(ends("CONTAINER_ID", "LOCAL_DIRS"))
+    assertFalse(ends("CONTAINER_ID"))
+    assertFalse(ends("LOCAL_DIRS"))
+  }
 }
