@@ -177,6 +177,21 @@ def test_secrets_and_registrations_outlive_a_killed_daemon_and_a_killed_node_man
     assert gates.map_runs(MAPS) == [1] * MAPS
 
 
+@on_one_line
+@pytest.mark.seldom
+@pytest.mark.parametrize("mode", ["merge", "remote"])
+def test_the_plugin_uses_the_daemons_of_the_node_managers_with_the_secret_that_spark_makes(
+    mode, cluster, submit, plain_answer
+):
+    arguments = {"maps": MAPS, "partitions": PARTITIONS}
+    named = ",".join(f"{node.host.address}:{cluster.port}" for node in cluster.yarn.nodes)
+    conf = {**AUTHENTICATED, "spark.lodestone.services": named, "spark.lodestone.mode": mode}
+    outcome = submit("keyed_rows", arguments, is_stock=False, **conf).wait()
+    assert outcome.answer == plain_answer(Job("keyed_rows", arguments))
+    assert outcome.reasons() == {}
+    assert outcome.report["totals"]["mergedBlocksRead"] == BLOCKS
+
+
 @pytest.mark.lines(*USUAL_LINES)
 @pytest.mark.seldom
 def test_blocks_that_stock_spark_pushes_on_yarn_are_read_merged_without_their_originals(

@@ -6,6 +6,7 @@ import org.apache.spark.internal.config
 import org.apache.spark.io.CompressionCodec
 import org.apache.spark.shuffle.lodestone.config.{LodestoneConf, ServiceSource}
 import org.apache.spark.shuffle.lodestone.transport.RpcTls
+import org.apache.spark.storage.StorageUtils
 
 /** Decides whether a shuffle can be merged or remote at all. */
 private[lodestone] object ShuffleEligibility {
@@ -106,7 +107,7 @@ private[lodestone] object ShuffleEligibility {
     conf.getBoolean("spark.authenticate", false) &&
       !isEmbedded(conf) &&
       (conf.get("spark.master", "") match {
-        case "yarn" => true
+        case "yarn" => !areOfNodeManagers(conf)
         case master if master.startsWith("k8s") => !SecretFiles.exists(conf.contains(_))
         case master => master.startsWith("local") && !master.startsWith("local-cluster")
       })
@@ -114,6 +115,21 @@ private[lodestone] object ShuffleEligibility {
   /** Daemons of executors' hosts read no key store of Java. */
   private def lacksCertificate(conf: SparkConf): Boolean =
     RpcTls.isOn(conf) && isEmbedded(conf) && PemCertificate.of(conf).isEmpty
+
+  /**
+   * True if the services are where Spark looks for the shuffle services of NodeManagers, to which
+   * it sends the secret with each container (`lodestone-yarn.jar`). YARN's configuration may have
+   * the port.
+   */
+  private def areOfNodeManagers(conf: SparkConf): Boolean =
+    conf.get(config.SHUFFLE_SERVICE_ENABLED) && {
+      val port = StorageUtils.externalShuffleServicePort(conf)
+      conf.get(LodestoneConf.Services) match {
+        case ServiceSource.Listed(addresses) => addresses.forall(_.port == port)
+        case ServiceSource.Dns(_, named) => named == port
+        case ServiceSource.Embedded => false
+      }
+    }
 
   private def isEmbedded(conf: SparkConf): Boolean =
     conf.get(LodestoneConf.Services) == ServiceSource.Embedded

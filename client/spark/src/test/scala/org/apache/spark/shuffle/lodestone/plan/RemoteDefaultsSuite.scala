@@ -19,6 +19,7 @@ final class RemoteDefaultsSuite {
 
   private val On = "spark.authenticate" -> "true"
   private val Named = "spark.lodestone.services" -> "127.0.0.1:7337"
+  private val NodeManagers = "spark.shuffle.service.enabled" -> "true"
   private val Tls = "spark.ssl.rpc.enabled" -> "true"
 
   @Test def `Spark protects outputs if no shuffle can be remote`(): Unit = Seq(
@@ -29,6 +30,7 @@ final class RemoteDefaultsSuite {
       "spark.network.crypto.cipher" -> "AES/CBC/PKCS5Padding"),
     // There Spark makes a secret that no other process knows.
     Seq(On, Named, "spark.master" -> "yarn"),
+    Seq(On, Named, "spark.master" -> "yarn", NodeManagers, "spark.shuffle.service.port" -> "7447"),
     Seq(On, Named, "spark.master" -> "local[2]"),
     Seq(On, Named, "spark.master" -> "k8s://https://127.0.0.1"),
     Seq(Tls),
@@ -48,6 +50,7 @@ final class RemoteDefaultsSuite {
   @Test def `applications that services can authenticate are remote`(): Unit = Seq(
     Seq(On),
     Seq(On, "spark.master" -> "yarn"),
+    Seq(On, Named, "spark.master" -> "yarn", NodeManagers),
     Seq(On, Named, "spark.master" -> "spark://127.0.0.1:7077"),
     Seq(On, Named, "spark.master" -> "local-cluster[2,1,1024]"),
     Seq(
