@@ -58,7 +58,7 @@ pub struct Certificate {
 struct Read {
     /// When the files were written that were read last. `None`: one of them is gone.
     written: Option<[SystemTime; 2]>,
-    /// Of the last pair that was right.
+    /// The settings with the last pair that was right.
     config: Arc<ServerConfig>,
 }
 

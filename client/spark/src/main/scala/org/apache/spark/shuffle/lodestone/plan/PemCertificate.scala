@@ -5,7 +5,7 @@ import java.nio.file.{Path, Paths}
 
 import org.apache.commons.codec.digest.DigestUtils
 import org.apache.spark.SparkConf
-import org.apache.spark.shuffle.lodestone.transport.RpcTls
+import org.apache.spark.shuffle.lodestone.config.RpcTls
 
 /**
  * The certificate that Spark 4 has for TLS between its processes, in the form that the daemon of an
@@ -13,7 +13,7 @@ import org.apache.spark.shuffle.lodestone.transport.RpcTls
  */
 private[lodestone] final case class PemCertificate(cert: Path, key: Path) {
 
-  /** Of the files: another one for applications that name others. */
+  /** Names the files: applications that name others have another one. */
   def digest: String = DigestUtils.sha256Hex(s"$cert\n$key").take(PemCertificate.DigestChars)
 }
 

@@ -4,8 +4,7 @@ package org.apache.spark.shuffle.lodestone.plan
 import org.apache.spark.{ShuffleDependency, SparkConf, SPARK_VERSION}
 import org.apache.spark.internal.config
 import org.apache.spark.io.CompressionCodec
-import org.apache.spark.shuffle.lodestone.config.{LodestoneConf, ServiceSource}
-import org.apache.spark.shuffle.lodestone.transport.RpcTls
+import org.apache.spark.shuffle.lodestone.config.{LodestoneConf, RpcTls, ServiceSource}
 import org.apache.spark.storage.StorageUtils
 
 /** Decides whether a shuffle can be merged or remote at all. */

@@ -9,6 +9,7 @@ import org.apache.spark.network.client.{TransportClient, TransportClientBootstra
 import org.apache.spark.network.crypto.AuthClientBootstrap
 import org.apache.spark.network.sasl.SecretKeyHolder
 import org.apache.spark.network.util.TransportConf
+import org.apache.spark.shuffle.lodestone.config.RpcTls
 
 /**
  * How a connection to a service proves that it is of this application, and is encrypted: as Spark's

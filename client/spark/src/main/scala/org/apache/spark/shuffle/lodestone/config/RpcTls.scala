@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-package org.apache.spark.shuffle.lodestone.transport
+package org.apache.spark.shuffle.lodestone.config
 
 import org.apache.spark.{SecurityManager, SparkConf}
 import org.apache.spark.network.util.ConfigProvider
