@@ -53,9 +53,13 @@ private[level0] final class Comparison(sparksFiles: ExecutorFiles, ourFiles: Exe
       same(operation, sparks, ours)
   }
 
-  /** The end of a push that was held. */
-  def compareHeld(held: Held, partition: World.Partition, sparks: Answer, ours: Answer): Unit =
-    pushes.held(held, partition, sparks, ours)
+  /** The end of a push that was held, with these verdicts on it one after another. */
+  def compareHeld(
+      held: Held,
+      partition: World.Partition,
+      verdicts: Seq[World.Verdict],
+      sparks: Answer,
+      ours: Answer): Unit = pushes.held(held, partition, verdicts, sparks, ours)
 
   private def change(operation: Operation): Unit = operation match {
     case register: Register => world.register(register)

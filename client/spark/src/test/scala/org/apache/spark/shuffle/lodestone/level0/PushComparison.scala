@@ -74,8 +74,16 @@ private[level0] final class PushComparison(world: World, note: Improvement => Un
     }
   }
 
-  def held(held: Held, at: World.Partition, sparks: Answer, ours: Answer): Unit = {
+  def held(
+      held: Held,
+      at: World.Partition,
+      verdicts: Seq[World.Verdict],
+      sparks: Answer,
+      ours: Answer): Unit = {
     val push = held.push
+    // Lodestone looks for the files of a large block before it has the bytes, at some time.
+    val looks = if (push.reduce == Content.LargeReduce) verdicts else Nil
+    val refusals = (looks :+ world.verdict(push)).collect(RefusalOf).toSet
     if (held.isTorn) {
       if (at.ours.has(push.map) && !at.sparks.has(push.map)) note(Improvement.KeptWhenTorn)
     } else world.verdict(push) match {
@@ -86,12 +94,12 @@ private[level0] final class PushComparison(world: World, note: Improvement => Un
       case World.TooLate => both(held, Late, sparks, ours)
       case World.Stale =>
         // Spark's service looks first whether the new shuffle has the partition.
-        val isSo = Set[Answer](StaleMerge, Late)(sparks) && ours == StaleMerge
-        check(held, "stale", isSo, sparks, ours)
+        val isSo = Set[Answer](StaleMerge, Late)(sparks) && refusals(ours)
+        check(held, s"stale, and one of $refusals", isSo, sparks, ours)
       case World.OtherAttempt =>
         // Spark's service writes into a file that it is about to delete, or has closed.
         if (sparks == Merged) note(Improvement.NotIntoNothing)
-        check(held, "too old", ours == TooOldAttempt, sparks, ours)
+        check(held, s"one of $refusals", refusals(ours), sparks, ours)
       case World.NotRegistered => check(held, "refused", isFailed(ours), sparks, ours)
     }
   }
@@ -109,6 +117,13 @@ private object PushComparison {
   val Collision: Answer = Answer.Code(2)
   val StaleMerge: Answer = Answer.Code(3)
   val TooOldAttempt: Answer = Answer.Code(4)
+
+  /** The code of a push that comes at a time with this verdict. */
+  val RefusalOf: PartialFunction[World.Verdict, Answer] = {
+    case World.TooLate => Late
+    case World.Stale => StaleMerge
+    case World.OtherAttempt => TooOldAttempt
+  }
 
   def isFailed(answer: Answer): Boolean = answer.isInstanceOf[Answer.Failed]
   def isBroken(answer: Answer): Boolean = answer.isInstanceOf[Answer.Broken]

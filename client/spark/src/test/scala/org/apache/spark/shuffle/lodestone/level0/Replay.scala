@@ -95,13 +95,17 @@ private[level0] final class Replay(sparks: Service, ours: Service, run: String) 
     partition.held = Some(held.push.map)
     if (held.deletesLate) sparks.delayDeletions()
     def end(push: HeldPush): Answer = if (held.isTorn) push.tear() else push.finish()
+    var verdicts = Seq[World.Verdict]()
     val (their, our) =
       try {
-        held.inner.foreach(step)
+        held.inner.foreach { inner =>
+          step(inner)
+          verdicts :+= world.verdict(held.push)
+        }
         (end(theirPush), end(ownPush))
       } finally sparks.resumeDeletions()
     partition.held = None
-    comparison.compareHeld(held, partition, their, our)
+    comparison.compareHeld(held, partition, verdicts, their, our)
   }
 
   private def isTaken(push: Push): Boolean =
