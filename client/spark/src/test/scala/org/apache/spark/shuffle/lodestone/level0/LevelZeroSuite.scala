@@ -17,7 +17,7 @@ final class LevelZeroSuite {
 
   @Test def `what clients of Spark ask of a service is answered as by Spark's own`(): Unit = {
     val seed = java.lang.Long.getLong("lodestone.level0.seed", 4711L)
-    rounds.random(seed, Integer.getInteger("lodestone.level0.operations", 20000))
+    rounds.random(seed, Integer.getInteger("lodestone.level0.operations", 5000))
     ()
   }
 
