@@ -95,7 +95,11 @@ impl Handshake {
         if message.app != app {
             return Err(Denied::Malformed("an answer for another application"));
         }
-        let proof = challenge.accept(&message.token, secret)?;
+        let proof = challenge.accept(&message.token, secret);
+        let proof = proof.map_err(|denied| match (denied, self.encryption) {
+            (Denied::SaslEncryption, Encryption::There) => Denied::EncryptedTwice,
+            _ => denied,
+        })?;
         Ok(Step {
             answer: Bytes::from(proof),
             session: Some(Session { app, keys: None }),

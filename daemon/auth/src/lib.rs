@@ -53,9 +53,10 @@ pub enum Denied {
          if it has a certificate, spark.ssl.rpc.enabled=true"
     )]
     Unencrypted,
-    /// The client wants AES and TLS on the same connection.
+    /// The client wants to encrypt on a connection that has TLS.
     #[error(
-        "this connection has TLS: set spark.network.crypto.enabled=false, as TLS encrypts already"
+        "this connection has TLS, which encrypts already: set spark.network.crypto.enabled=false \
+         and spark.authenticate.enableSaslEncryption=false"
     )]
     EncryptedTwice,
     /// The client wants the encryption of SASL.

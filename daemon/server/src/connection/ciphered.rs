@@ -20,7 +20,7 @@ mod writing;
 
 /// Bytes that a thread encrypts or decrypts for one call. It keeps this memory: a message of GCM
 /// fits too.
-pub(super) const BUFFER_BYTES: usize = 64 << 10;
+const BUFFER_BYTES: usize = 64 << 10;
 
 /// The beginning of a frame: its length and its type.
 const BEGINNING_BYTES: usize = 9;

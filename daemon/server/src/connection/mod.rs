@@ -93,6 +93,9 @@ pub enum CloseReason {
     /// The client did not authenticate in time.
     #[error("the client did not authenticate within {} s", handshake::LONGEST.as_secs())]
     NoHandshake,
+    /// The client did not agree upon TLS in time.
+    #[error("the client did not agree upon TLS within {} s", handshake::LONGEST.as_secs())]
+    NoTls,
     /// The client and the daemon did not agree upon TLS.
     #[error("TLS: {0}")]
     Tls(io::Error),
@@ -223,7 +226,12 @@ async fn secured(
         biased;
         () = place.entry.makes_way.notified() => Err(CloseReason::MadeWay),
         _ = stop.wait_for(|stop| *stop) => Err(CloseReason::Shutdown),
-        secured = tls::secured(socket, certificate, service, &place.entry) => secured,
+        secured = tls::secured(socket, certificate, service, &place.entry) => {
+            if matches!(secured, Err(CloseReason::Tls(_) | CloseReason::NoTls)) {
+                service.metrics.authentication_failures_total.inc();
+            }
+            secured
+        }
     }
 }
 

@@ -8,15 +8,15 @@ use std::task::{Context, Poll};
 
 use bytes::{Buf, BufMut, BytesMut};
 use lodestone_store::Part;
-use rustls::{ServerConfig, ServerConnection};
+use rustls::{ProtocolVersion, ServerConfig, ServerConnection};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use super::CloseReason;
-use super::ciphered::{BUFFER_BYTES, gather, with_buffer};
+use super::ciphered::{gather, with_buffer};
 use super::handshake::LONGEST;
 use super::socket::{Socket, is_passing, readable, writable};
 use super::table::Entry;
+use super::{CloseReason, IDLE_TIMEOUT};
 use crate::service::Service;
 use crate::service::certificate::Certificate;
 use crate::service::lanes::Kind;
@@ -24,6 +24,13 @@ use crate::service::lanes::Kind;
 /// The first byte of a connection with TLS: a handshake record. No frame of Spark's begins so, as
 /// it would be longer than any.
 pub(super) const FIRST_BYTE: u8 = 0x16;
+
+/// Bytes of a record.
+const RECORD_BYTES: usize = 16 << 10;
+
+/// After 2^24 records of TLS 1.2 the library encrypts no more, and does not say so. Clients connect
+/// again before: 2^23 records have up to 128 GiB.
+const OLD_RECORDS_MAX: u64 = 1 << 23;
 
 /// Encrypted bytes that are read at once: about one record.
 const READ_BYTES: usize = 16 << 10;
@@ -42,6 +49,8 @@ struct Session {
     came: BytesMut,
     /// Decrypted bytes that were not read yet.
     plain_left: usize,
+    /// Records that were written, or more.
+    records: u64,
 }
 
 impl Tls {
@@ -53,6 +62,7 @@ impl Tls {
             connection: ServerConnection::new(config)?,
             came: BytesMut::new(),
             plain_left: 0,
+            records: 0,
         });
         Ok(Self { socket, session })
     }
@@ -99,10 +109,25 @@ pub(super) async fn secured(
 ) -> Result<Arc<dyn Socket>, CloseReason> {
     // Whoever has agreed upon nothing makes way first.
     entry.is_proved.store(false, Relaxed);
-    let begun = timeout(LONGEST, begin(socket, certificate, service)).await;
-    let begun = begun.unwrap_or(Err(CloseReason::NoHandshake))?;
+    let first = timeout(IDLE_TIMEOUT, first_byte(&socket)).await;
+    let socket = match first.unwrap_or(Err(CloseReason::Idle))? {
+        FIRST_BYTE => {
+            let begun = timeout(LONGEST, begin(socket, certificate, service)).await;
+            begun.unwrap_or(Err(CloseReason::NoTls))?
+        }
+        _ => Arc::new(socket),
+    };
     entry.is_proved.store(true, Relaxed);
-    Ok(begun)
+    Ok(socket)
+}
+
+async fn first_byte(socket: &TcpStream) -> Result<u8, CloseReason> {
+    let mut first = [0];
+    match socket.peek(&mut first).await {
+        Ok(0) => Err(CloseReason::Client),
+        Ok(_) => Ok(first[0]),
+        Err(error) => Err(CloseReason::Socket(error)),
+    }
 }
 
 async fn begin(
@@ -110,14 +135,6 @@ async fn begin(
     certificate: &Arc<Certificate>,
     service: &Service,
 ) -> Result<Arc<dyn Socket>, CloseReason> {
-    let mut first = [0];
-    let count = socket.peek(&mut first).await.map_err(CloseReason::Socket)?;
-    if count == 0 {
-        return Err(CloseReason::Client);
-    }
-    if first != [FIRST_BYTE] {
-        return Ok(Arc::new(socket));
-    }
     let known = Arc::clone(certificate);
     let config = service
         .lanes
@@ -126,7 +143,10 @@ async fn begin(
     let config = config.map_err(|_| CloseReason::Panic)?;
     let tls = Tls::new(Arc::new(socket), config);
     let tls = tls.map_err(|error| CloseReason::Tls(io::Error::other(error)))?;
-    tls.agree().await.map_err(CloseReason::Tls)?;
+    tls.agree().await.map_err(|error| match error.kind() {
+        ErrorKind::UnexpectedEof => CloseReason::Client,
+        _ => CloseReason::Tls(error),
+    })?;
     Ok(Arc::new(tls))
 }
 
@@ -140,10 +160,11 @@ impl Session {
     /// and once. Returns 0 at the end.
     fn receive(&mut self, socket: &dyn Socket) -> io::Result<usize> {
         if self.came.is_empty() {
-            self.came.reserve(READ_BYTES);
-            if socket.try_read(&mut (&mut self.came).limit(READ_BYTES))? == 0 {
+            let mut came = BytesMut::with_capacity(READ_BYTES);
+            if socket.try_read(&mut (&mut came).limit(READ_BYTES))? == 0 {
                 return Ok(0);
             }
+            self.came = came;
         }
         let mut all = 0;
         while !self.came.is_empty() && self.plain_left == 0 {
@@ -157,7 +178,6 @@ impl Session {
             all += taken;
         }
         if self.came.is_empty() {
-            // An idle connection keeps no memory.
             self.came = BytesMut::new();
         }
         Ok(all)
@@ -182,7 +202,13 @@ impl Session {
         plain: impl FnOnce(&mut dyn Write) -> io::Result<usize>,
     ) -> io::Result<usize> {
         self.send(socket)?;
+        if self.records >= OLD_RECORDS_MAX
+            && self.connection.protocol_version() == Some(ProtocolVersion::TLSv1_2)
+        {
+            return Err(io::Error::other("TLS 1.2 has no new keys for more bytes"));
+        }
         let count = plain(&mut self.connection.writer())?;
+        self.records += 1 + (count / RECORD_BYTES) as u64;
         match self.send(socket) {
             Err(error) if !is_passing(&error) => Err(error),
             _ => Ok(count),
@@ -245,18 +271,8 @@ impl Socket for Tls {
     }
 
     fn try_write(&self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
-        self.session().write(&*self.socket, |writer| {
-            let (mut count, mut room) = (0, BUFFER_BYTES);
-            for slice in slices {
-                let some = slice.get(..slice.len().min(room)).unwrap_or_default();
-                let taken = writer.write(some)?;
-                (count, room) = (count + taken, room - taken);
-                if taken < slice.len() {
-                    break;
-                }
-            }
-            Ok(count)
-        })
+        let write = |writer: &mut dyn Write| writer.write_vectored(slices);
+        self.session().write(&*self.socket, write)
     }
 
     fn try_send(&self, pieces: &[Part]) -> io::Result<usize> {

@@ -2,15 +2,21 @@
 //! The certificate of the daemon, and its key, from files. If one of them changes, both are read
 //! again before the next connection. The last pair that was right stays until there is another.
 
-use std::io;
+use std::fs::{Metadata, OpenOptions};
+use std::io::{self, Read};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::SystemTime;
 
+use rustix::fs::OFlags;
 use rustls::ServerConfig;
 use rustls::crypto::ring::default_provider;
 use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use zeroize::Zeroizing;
+
+/// The longest file.
+const FILE_BYTES_MAX: u64 = 1 << 20;
 
 /// Why there is no certificate.
 #[derive(Debug, thiserror::Error)]
@@ -23,6 +29,9 @@ pub enum CertificateError {
         /// The error.
         source: io::Error,
     },
+    /// A pipe, a directory, or far too long.
+    #[error("{0}: it is no regular file of at most 1 MiB")]
+    Kind(PathBuf),
     /// Not in the form that is expected.
     #[error("{path}: {source}; it must be PEM")]
     Form {
@@ -51,82 +60,152 @@ pub enum CertificateError {
 pub struct Certificate {
     cert: PathBuf,
     key: PathBuf,
-    read: Mutex<Read>,
+    /// The settings with the last pair that was right.
+    config: Mutex<Arc<ServerConfig>>,
+    /// One thread reads files at a time: their disk may hang.
+    read: Mutex<LastRead>,
 }
 
 #[derive(Debug)]
-struct Read {
-    /// When the files were written that were read last. `None`: one of them is gone.
-    written: Option<[SystemTime; 2]>,
-    /// The settings with the last pair that was right.
-    config: Arc<ServerConfig>,
+struct LastRead {
+    /// The files of the last pair that was right.
+    stamps: [Stamp; 2],
+    /// Why the last reading failed, as it was logged.
+    failure: Option<String>,
+}
+
+/// Changes with the content of a file, and with who may read it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Stamp {
+    inode: [u64; 2],
+    length: u64,
+    times: [i64; 4],
+}
+
+impl Stamp {
+    fn of(found: &Metadata) -> Self {
+        Self {
+            inode: [found.dev(), found.ino()],
+            length: found.len(),
+            times: [
+                found.mtime(),
+                found.mtime_nsec(),
+                found.ctime(),
+                found.ctime_nsec(),
+            ],
+        }
+    }
+
+    fn at(path: &Path) -> Result<Self, CertificateError> {
+        let found = std::fs::metadata(path).map_err(|source| file_error(path, source))?;
+        Ok(Self::of(&found))
+    }
 }
 
 impl Certificate {
     /// Takes files in PEM: the certificate with those that have signed it, and its key. An error if
     /// they cannot be right.
     pub fn at(cert: &Path, key: &Path) -> Result<Self, CertificateError> {
-        let written = Some([written(cert)?, written(key)?]);
-        let config = Arc::new(load(cert, key)?);
+        let (stamps, config) = load(cert, key)?;
         Ok(Self {
             cert: cert.to_owned(),
             key: key.to_owned(),
-            read: Mutex::new(Read { written, config }),
+            config: Mutex::new(config),
+            read: Mutex::new(LastRead {
+                stamps,
+                failure: None,
+            }),
         })
     }
 
-    /// Returns the settings of a connection. May wait for a disk.
+    /// Returns the settings of a connection. One caller at a time may wait for a disk.
     pub fn config(&self) -> Arc<ServerConfig> {
-        let times = written(&self.cert).and_then(|cert| Ok([cert, written(&self.key)?]));
-        let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
-        if times.as_ref().ok() != read.written.as_ref() {
-            read.written = times.as_ref().ok().copied();
-            match times.and_then(|_| load(&self.cert, &self.key)) {
-                Ok(config) => read.config = Arc::new(config),
-                // Between the writes of the two files they do not belong together.
-                Err(error) => tracing::warn!(%error, "the certificate stays as it was"),
+        // Another caller that reads, or hangs, has the next pair.
+        if let Ok(mut read) = self.read.try_lock() {
+            self.look(&mut read);
+        }
+        let config = self.config.lock();
+        Arc::clone(&config.unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn look(&self, read: &mut LastRead) {
+        let stamps = Stamp::at(&self.cert).and_then(|cert| Ok([cert, Stamp::at(&self.key)?]));
+        if stamps.as_ref().is_ok_and(|stamps| *stamps == read.stamps) {
+            return;
+        }
+        match stamps.and_then(|_| load(&self.cert, &self.key)) {
+            Ok((stamps, config)) => {
+                let failure = None;
+                *read = LastRead { stamps, failure };
+                *self.config.lock().unwrap_or_else(PoisonError::into_inner) = config;
+                tracing::info!(cert = %self.cert.display(), "another certificate");
+            }
+            // Between the writes of the two files they do not belong together.
+            Err(error) => {
+                let failure = Some(error.to_string());
+                if read.failure != failure {
+                    tracing::warn!(%error, "the certificate stays as it was");
+                }
+                read.failure = failure;
             }
         }
-        Arc::clone(&read.config)
     }
 }
 
-fn load(cert: &Path, key: &Path) -> Result<ServerConfig, CertificateError> {
+/// Reads a pair, and returns the files that it is of.
+fn load(cert: &Path, key: &Path) -> Result<([Stamp; 2], Arc<ServerConfig>), CertificateError> {
     let form = |path: &Path| {
         let path = path.to_owned();
         |source| CertificateError::Form { path, source }
     };
-    let chain = CertificateDer::pem_file_iter(cert).map_err(form(cert))?;
-    let chain: Vec<_> = chain.collect::<Result<_, _>>().map_err(form(cert))?;
+    let (cert_stamp, bytes) = content(cert)?;
+    let chain = CertificateDer::pem_slice_iter(&bytes).collect::<Result<Vec<_>, _>>();
+    let chain = chain.map_err(form(cert))?;
     if chain.is_empty() {
         return Err(CertificateError::Empty(cert.to_owned()));
     }
-    let private = PrivateKeyDer::from_pem_file(key).map_err(form(key))?;
+    let (key_stamp, bytes) = content(key)?;
+    let private = PrivateKeyDer::from_pem_slice(&bytes).map_err(form(key))?;
     let pair = |source| CertificateError::Pair {
         cert: cert.to_owned(),
         key: key.to_owned(),
         source,
     };
-    ServerConfig::builder_with_provider(Arc::new(default_provider()))
+    let config = ServerConfig::builder_with_provider(Arc::new(default_provider()))
         .with_safe_default_protocol_versions()
         .map_err(pair)?
         .with_no_client_auth()
         .with_single_cert(chain, private)
-        .map_err(pair)
+        .map_err(pair)?;
+    Ok(([cert_stamp, key_stamp], Arc::new(config)))
 }
 
-fn written(path: &Path) -> Result<SystemTime, CertificateError> {
-    let found = std::fs::metadata(path).and_then(|found| found.modified());
-    found.map_err(|source| CertificateError::File {
-        path: path.to_owned(),
-        source,
-    })
+fn content(path: &Path) -> Result<(Stamp, Zeroizing<Vec<u8>>), CertificateError> {
+    let at = |source| file_error(path, source);
+    // The opening of a pipe would wait for its other end.
+    let flags = OFlags::NONBLOCK.bits().cast_signed();
+    let mut options = OpenOptions::new();
+    let file = options.read(true).custom_flags(flags).open(path);
+    let file = file.map_err(at)?;
+    let found = file.metadata().map_err(at)?;
+    if !found.is_file() || found.len() > FILE_BYTES_MAX {
+        return Err(CertificateError::Kind(path.to_owned()));
+    }
+    let mut bytes = Zeroizing::new(Vec::with_capacity(found.len() as usize));
+    let read = file.take(FILE_BYTES_MAX).read_to_end(&mut bytes);
+    read.map_err(at)?;
+    Ok((Stamp::of(&found), bytes))
+}
+
+fn file_error(path: &Path, source: io::Error) -> CertificateError {
+    let path = path.to_owned();
+    CertificateError::File { path, source }
 }
 
 #[cfg(test)]
 mod tests {
     use std::fs;
-    use std::time::Duration;
+    use std::time::{Duration, SystemTime};
 
     use rcgen::generate_simple_self_signed;
     use rustls::{ClientConfig, ClientConnection, RootCertStore, ServerConnection};
@@ -151,7 +230,8 @@ mod tests {
     fn replace(dir: &TempDir, name: &str, text: &[u8]) {
         let path = dir.path().join(name);
         // A test writes faster than the clock of a filesystem ticks.
-        let before = written(&path).unwrap_or(SystemTime::UNIX_EPOCH);
+        let before = fs::metadata(&path).and_then(|found| found.modified());
+        let before = before.unwrap_or(SystemTime::UNIX_EPOCH);
         fs::write(&path, text).unwrap();
         let file = fs::File::options().write(true).open(&path).unwrap();
         file.set_modified(before + Duration::from_secs(60)).unwrap();
@@ -220,6 +300,48 @@ mod tests {
         replace(&dir, "cert.pem", &cert);
         replace(&dir, "key.pem", &key);
         assert!(agrees(&certificate, second), "the whole pair");
+    }
+
+    #[test]
+    fn a_pair_that_could_not_be_read_counts_as_soon_as_it_can() {
+        let dir = TempDir::new().unwrap();
+        let first = write(&dir);
+        let certificate = certificate(&dir).unwrap();
+        let second = write(&dir);
+        let cert = dir.path().join("cert.pem");
+        let right = fs::read(&cert).unwrap();
+        let time = fs::metadata(&cert).unwrap().modified().unwrap();
+        let put = |bytes: &[u8]| {
+            fs::write(&cert, bytes).unwrap();
+            let file = fs::File::options().write(true).open(&cert).unwrap();
+            file.set_modified(time).unwrap();
+        };
+        put(&right[..100]);
+        assert!(agrees(&certificate, first), "half of it is there");
+        put(&right);
+        assert!(agrees(&certificate, second), "all of it, at the same time");
+    }
+
+    #[test]
+    fn while_one_connection_waits_for_the_disk_others_have_the_last_pair() {
+        let dir = TempDir::new().unwrap();
+        let first = write(&dir);
+        let certificate = certificate(&dir).unwrap();
+        let reading = certificate.read.lock().unwrap();
+        write(&dir);
+        assert!(agrees(&certificate, first));
+        drop(reading);
+    }
+
+    #[test]
+    fn a_file_that_has_no_end_is_refused() {
+        let dir = TempDir::new().unwrap();
+        write(&dir);
+        let cert = dir.path().join("cert.pem");
+        for path in [Path::new("/dev/zero"), dir.path()] {
+            let refused = Certificate::at(path, &cert).err().unwrap();
+            assert!(matches!(refused, CertificateError::Kind(_)), "{refused}");
+        }
     }
 
     #[test]

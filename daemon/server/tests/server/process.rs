@@ -2,7 +2,7 @@
 //! Starting, stopping, and agreeing on one daemon.
 
 use std::fs::{File, Permissions};
-use std::io::{BufRead, Write};
+use std::io::{BufRead, BufReader, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
 use std::os::unix::net::UnixStream;
@@ -177,7 +177,7 @@ fn a_daemon_that_is_to_stay_is_refused_an_input_that_nobody_holds_before_it_open
     let mut command = crate::support::daemon::command(dir.path(), &stay);
     let input = OwnedFd::from(theirs);
     let mut child = command.stdin(input).stdout(Stdio::piped()).spawn().unwrap();
-    let mut out = std::io::BufReader::new(child.stdout.take().unwrap());
+    let mut out = BufReader::new(child.stdout.take().unwrap());
     out.read_line(&mut String::new()).unwrap();
     drop((command, ours));
     assert_eq!(child.wait().unwrap().code(), Some(0));
@@ -190,9 +190,13 @@ fn a_daemon_whose_starter_ends_before_it_is_ready_serves_the_next_one_that_looks
     let announce = ["--announce", file.to_str().unwrap()];
     let mut child = crate::support::daemon::command(dir.path(), &announce)
         .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
         .spawn()
         .unwrap();
     drop(child.stdout.take());
+    let mut log = BufReader::new(child.stderr.take().unwrap()).lines();
+    let is_ready = |line: std::io::Result<String>| line.unwrap().contains(" ready ");
+    assert!(log.any(is_ready), "it ended");
     let mut next = Daemon::launch(tempfile::tempdir().unwrap(), &announce);
     let line = next.line();
     assert!(line.contains(&format!("pid={} ", child.id())), "{line}");
@@ -469,7 +473,7 @@ fn has_its_log(handle: impl FnOnce(&mut Child), lines: usize) {
         .unwrap();
     handle(&mut child);
     let mut line = String::new();
-    std::io::BufReader::new(child.stdout.take().unwrap())
+    BufReader::new(child.stdout.take().unwrap())
         .read_line(&mut line)
         .unwrap();
     let address = line

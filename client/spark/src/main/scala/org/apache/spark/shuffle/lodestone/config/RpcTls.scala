@@ -9,11 +9,12 @@ private[lodestone] object RpcTls {
 
   private val Prefix = "spark.ssl.rpc."
 
-  /** Spark 3.5 has no such method. */
+  /** `None`: Spark 3.5, which has no TLS here, whatever is configured. */
   private val rpcOptions =
     classOf[SecurityManager].getMethods.find(_.getName == "getRpcSSLOptions")
 
-  def isOn(conf: SparkConf): Boolean = conf.getBoolean(s"${Prefix}enabled", false)
+  def isOn(conf: SparkConf): Boolean =
+    rpcOptions.isDefined && conf.getBoolean(s"${Prefix}enabled", false)
 
   /**
    * Spark's settings, as its own connections have them (`SparkTransportConf`): paths and passwords

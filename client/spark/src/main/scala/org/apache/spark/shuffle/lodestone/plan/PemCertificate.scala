@@ -9,7 +9,8 @@ import org.apache.spark.shuffle.lodestone.config.RpcTls
 
 /**
  * The certificate that Spark 4 has for TLS between its processes, in the form that the daemon of an
- * executor's host can read: two files in PEM, of which the key has no password.
+ * executor's host can read: two files in PEM with absolute paths, of which the key has no password.
+ * (A relative path is another file for each executor.)
  */
 private[lodestone] final case class PemCertificate(cert: Path, key: Path) {
 
@@ -25,11 +26,19 @@ private[lodestone] object PemCertificate {
     for {
       cert <- setting(conf, "certChain")
       key <- setting(conf, "privateKey")
-      if RpcTls.isOn(conf) && setting(conf, "privateKeyPassword").isEmpty
-    } yield PemCertificate(absolute(cert), absolute(key))
+      if RpcTls.isOn(conf) && cert.isAbsolute && key.isAbsolute && !hasPassword(conf)
+    } yield PemCertificate(cert, key)
 
-  private def absolute(path: String): Path = Paths.get(path).toAbsolutePath
+  /** Spark hands passwords to executors in their environment (`SecurityManager`). */
+  private def hasPassword(conf: SparkConf): Boolean =
+    conf.contains("spark.ssl.rpc.privateKeyPassword") ||
+      inherited(conf, "privateKeyPassword").isDefined ||
+      sys.env.contains("_SPARK_SSL_RPC_PRIVATE_KEY_PASSWORD")
 
-  private def setting(conf: SparkConf, name: String): Option[String] =
-    conf.getOption(s"spark.ssl.rpc.$name").orElse(conf.getOption(s"spark.ssl.$name"))
+  private def setting(conf: SparkConf, name: String): Option[Path] =
+    conf.getOption(s"spark.ssl.rpc.$name").orElse(inherited(conf, name)).map(Paths.get(_))
+
+  /** What Spark takes where the setting of `spark.ssl.rpc` is missing (`SSLOptions.parse`). */
+  private def inherited(conf: SparkConf, name: String): Option[String] =
+    conf.getOption(s"spark.ssl.$name").filter(_ => conf.getBoolean("spark.ssl.enabled", false))
 }

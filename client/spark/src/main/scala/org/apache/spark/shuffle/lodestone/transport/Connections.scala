@@ -10,6 +10,7 @@ import scala.concurrent.{Future, Promise}
 import scala.util.{Failure, Success, Try}
 import scala.util.control.NonFatal
 
+import io.netty.handler.ssl.SslHandler
 import org.apache.spark.network.TransportContext
 import org.apache.spark.network.client.{TransportClient, TransportClientFactory}
 import org.apache.spark.network.server.NoOpRpcHandler
@@ -25,6 +26,9 @@ private[transport] final class Connections(
 
   private var made = Option.empty[(TransportContext, TransportClientFactory)]
   private var isClosed = false
+
+  /** Held while these are made, which may wait for the disk of a key store. */
+  private val making = new Object
   private val open = new ConcurrentHashMap[HostPort, Future[TransportClient]]()
 
   /** To connect blocks a thread, so each of these threads waits for one service. */
@@ -55,16 +59,29 @@ private[transport] final class Connections(
    * Made for the first connection: what Spark's settings for TLS lack must fail connections, and
    * not the shuffle that is registered.
    */
-  private def factory(): TransportClientFactory = synchronized {
+  private def factory(): TransportClientFactory =
+    known().getOrElse(making.synchronized(known().getOrElse(make())))
+
+  private def known(): Option[TransportClientFactory] = synchronized {
     if (isClosed) throw new IOException("the client is closed")
-    val (_, factory) = made.getOrElse {
-      val conf = transportConf(requestTimeoutMs, longestRequestMs, protection)
-      val context = new TransportContext(conf, new NoOpRpcHandler(), false, true)
-      val both = (context, context.createClientFactory(protection.bootstraps(conf)))
-      made = Some(both)
-      both
+    made.map { case (_, factory) => factory }
+  }
+
+  private def make(): TransportClientFactory = {
+    val conf = transportConf(requestTimeoutMs, longestRequestMs, protection)
+    val context = new TransportContext(conf, new NoOpRpcHandler(), false, true)
+    var isKept = false
+    try {
+      val factory = context.createClientFactory(protection.bootstraps(conf))
+      synchronized {
+        isKept = !isClosed
+        if (isKept) made = Some((context, factory)) else factory.close()
+      }
+      if (!isKept) throw new IOException("the client is closed")
+      factory
+    } finally {
+      if (!isKept) context.close()
     }
-    factory
   }
 
   private def connect(service: HostPort, dead: Future[TransportClient]): Future[TransportClient] = {
@@ -87,15 +104,26 @@ private[transport] final class Connections(
 
   private def dial(service: HostPort): Try[TransportClient] =
     try {
-      Success(factory().createClient(service.host, service.port))
+      opened(factory().createClient(service.host, service.port))
     } catch {
       case failure: IOException => Failure(failure)
       case _: InterruptedException => Failure(new IOException("the client is closed"))
       // Netty reports some failures (a name that does not resolve) by unchecked exceptions, and so
       // does Spark a service that denies this application, or does not prove that it knows the
       // secret. The callers that wait for the connection must get each of them.
-      case NonFatal(other) => Failure(new IOException(s"$service: $other", other))
+      case NonFatal(other) => Failure(new IOException(s"$service: ${causes(other)}", other))
     }
+
+  /** Spark returns a connection whose TLS has failed, and logs why at INFO. */
+  private def opened(client: TransportClient): Try[TransportClient] = {
+    val tls = Option(client.getChannel.pipeline.get(classOf[SslHandler]))
+    tls.flatMap(handler => Option(handler.handshakeFuture.cause)) match {
+      case None => Success(client)
+      case Some(cause) =>
+        client.close()
+        Failure(new IOException(s"no TLS: ${causes(cause)}", cause))
+    }
+  }
 
   private def isUsable(connection: Future[TransportClient]): Boolean = connection.value match {
     case None => true
@@ -116,6 +144,8 @@ private[transport] object Connections {
   /** A host that does not answer must end in the time-out of a request, which comes first. */
   private val DialGraceMs = 1000L
 
+  private val MaxCauses = 5
+
   /** Two threads can fill a network with chunks. A connection stays on one of them. */
   private val NetworkThreads = 2
 
@@ -127,6 +157,10 @@ private[transport] object Connections {
     connection.timeOut()
     connection.getChannel.close()
   }
+
+  /** The failure, and what it wraps: Spark and reflection say little of their own. */
+  private def causes(failure: Throwable): String =
+    Iterator.iterate(failure)(_.getCause).takeWhile(_ != null).take(MaxCauses).mkString(": ")
 
   private def newConnectors(): ThreadPoolExecutor = {
     val pool = new ThreadPoolExecutor(

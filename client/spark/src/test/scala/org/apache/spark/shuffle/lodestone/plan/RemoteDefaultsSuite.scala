@@ -4,7 +4,7 @@ package org.apache.spark.shuffle.lodestone.plan
 import org.junit.jupiter.api.Assertions.{assertEquals, assertFalse, assertTrue}
 import org.junit.jupiter.api.Test
 
-import org.apache.spark.SparkConf
+import org.apache.spark.{SparkConf, SPARK_VERSION}
 import org.apache.spark.shuffle.lodestone.{LodestoneShuffleManager, LogCapture}
 
 final class RemoteDefaultsSuite {
@@ -33,7 +33,6 @@ final class RemoteDefaultsSuite {
     Seq(On, Named, "spark.master" -> "yarn", NodeManagers, "spark.shuffle.service.port" -> "7447"),
     Seq(On, Named, "spark.master" -> "local[2]"),
     Seq(On, Named, "spark.master" -> "k8s://https://127.0.0.1"),
-    Seq(Tls),
     Seq("spark.shuffle.push.enabled" -> "true"),
     Seq("spark.shuffle.useOldFetchProtocol" -> "true"),
     Seq(RemoteDefaults.IoPlugin -> "org.example.OtherShuffleDataIO")).foreach { obstacle =>
@@ -58,13 +57,29 @@ final class RemoteDefaultsSuite {
       Named,
       "spark.master" -> "k8s://https://127.0.0.1",
       "spark.authenticate.secret.file" -> "/etc/secret"),
-    Seq(On, "spark.network.crypto.enabled" -> "true"),
-    Seq(Tls, Named),
-    Seq(
-      Tls,
-      "spark.ssl.rpc.certChain" -> "/cert.pem",
-      "spark.ssl.privateKey" -> "/key.pem")).foreach { settings =>
+    Seq(On, "spark.network.crypto.enabled" -> "true")).foreach { settings =>
     assertEquals(None, ShuffleEligibility.remoteObstacle(confWith(settings: _*)), s"$settings")
+  }
+
+  @Test def `with TLS the daemon of an executor's host needs a certificate that it can read`()
+      : Unit = {
+    def obstacle(settings: Seq[(String, String)]) =
+      ShuffleEligibility.remoteObstacle(confWith(Tls +: settings: _*))
+    val (cert, key) = ("spark.ssl.rpc.certChain", "spark.ssl.rpc.privateKey")
+    val own = Seq(cert -> "/cert.pem", key -> "/key.pem")
+    val inherited = Seq("spark.ssl.certChain" -> "/cert.pem", "spark.ssl.privateKey" -> "/key.pem")
+    // Spark 3.5 has no TLS between its processes, whatever is configured.
+    val missing = Some(Reason.RpcEncryption).filterNot(_ => SPARK_VERSION.startsWith("3."))
+    Seq(
+      Nil,
+      inherited,
+      Seq(cert -> "cert.pem", key -> "key.pem"),
+      own :+ ("spark.ssl.rpc.privateKeyPassword" -> "word")).foreach { settings =>
+      assertEquals(missing, obstacle(settings), s"$settings")
+    }
+    Seq(Seq(Named), own, inherited :+ ("spark.ssl.enabled" -> "true")).foreach { settings =>
+      assertEquals(None, obstacle(settings), s"$settings")
+    }
   }
 
   @Test def `values of the user stay and the others are set for mode remote`()

@@ -38,7 +38,7 @@ class SqlExtensionsSuite {
 
   @Test def `applications that cannot gain have no rule`(): Unit = Seq(
     "spark.master" -> "local[4]",
-    "spark.ssl.rpc.enabled" -> "true").foreach { setting =>
+    "spark.shuffle.push.enabled" -> "true").foreach { setting =>
     assertFalse(confWith(on, setting).contains(SqlExtensions.Key), setting.toString)
   }
 }
