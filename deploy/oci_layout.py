@@ -18,7 +18,7 @@ from pathlib import Path
 USER = 7337
 ROOT = Path(__file__).resolve().parents[1]
 OCI = "application/vnd.oci.image"
-# Of a CPU with the number in an ELF header.
+# A CPU has a number in the header of ELF, and a name in images.
 ARCHITECTURES = {62: "amd64", 183: "arm64"}
 
 

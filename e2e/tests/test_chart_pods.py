@@ -21,7 +21,7 @@ from harness.kubernetes.server import ApiServer
 from harness.memory_limit import controller, memory_limit
 from harness.paths import BENCH, DAEMON, ROOT
 
-# Of each API server: the zone of its node.
+# Each API server, and the zone of its node. The stand-in has none.
 SERVERS = [(ApiServer, ""), pytest.param((ControlPlane, ZONE), marks=pytest.mark.seldom)]
 
 

@@ -23,17 +23,14 @@ use crate::service::lanes::Kind;
 
 /// The first byte of a connection with TLS: a handshake record. No frame of Spark's begins so, as
 /// it would be longer than any.
-pub(super) const FIRST_BYTE: u8 = 0x16;
+const FIRST_BYTE: u8 = 0x16;
 
-/// Bytes of a record.
+/// Bytes of a record, and about as many encrypted ones are read at once.
 const RECORD_BYTES: usize = 16 << 10;
 
 /// After 2^24 records of TLS 1.2 the library encrypts no more, and does not say so. Clients connect
 /// again before: 2^23 records have up to 128 GiB.
 const OLD_RECORDS_MAX: u64 = 1 << 23;
-
-/// Encrypted bytes that are read at once: about one record.
-const READ_BYTES: usize = 16 << 10;
 
 /// A socket and its session.
 #[derive(Debug)]
@@ -160,8 +157,8 @@ impl Session {
     /// and once. Returns 0 at the end.
     fn receive(&mut self, socket: &dyn Socket) -> io::Result<usize> {
         if self.came.is_empty() {
-            let mut came = BytesMut::with_capacity(READ_BYTES);
-            if socket.try_read(&mut (&mut came).limit(READ_BYTES))? == 0 {
+            let mut came = BytesMut::with_capacity(RECORD_BYTES);
+            if socket.try_read(&mut (&mut came).limit(RECORD_BYTES))? == 0 {
                 return Ok(0);
             }
             self.came = came;

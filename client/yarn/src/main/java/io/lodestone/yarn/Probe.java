@@ -18,8 +18,8 @@ final class Probe {
   private Probe() {}
 
   /**
-   * Returns true if the daemon neither answers nor closes the connection within this time, for each
-   * of the two. A daemon with too many connections closes it.
+   * Returns true if the daemon is silent. It may take this time for the connection, and again for
+   * an answer. It answers, too, if it closes the connection: it has too many of them.
    */
   static boolean isSilent(String listen, int waitMs) throws IOException {
     int colon = listen.lastIndexOf(':');

@@ -110,7 +110,8 @@ private[transport] final class Connections(
       case _: InterruptedException => Failure(new IOException("the client is closed"))
       // Netty reports some failures (a name that does not resolve) by unchecked exceptions, and so
       // does Spark a service that denies this application, or does not prove that it knows the
-      // secret. The callers that wait for the connection must get each of them.
+      // secret, and settings for TLS that it cannot use. The callers that wait for the connection
+      // must get each of them.
       case NonFatal(other) => Failure(new IOException(s"$service: ${causes(other)}", other))
     }
 

@@ -20,7 +20,7 @@ import org.apache.spark.shuffle.lodestone.plan.PemCertificate
  * @param secret
  *   what clients of the daemon must know. Applications without one have another daemon.
  * @param certificate
- *   of the daemon, for applications with TLS. Those without it have another daemon.
+ *   the certificate that the daemon has. Applications without TLS have another daemon.
  * @param endsWithContainer
  *   whether the daemon ends with the container of this executor
  */
