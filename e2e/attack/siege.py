@@ -22,6 +22,7 @@ SLACK_MIB = 64
 # A daemon has recovered if an honest request takes at most this long, or twice as long as before.
 RECOVERED_S = 0.1
 END_TIMEOUT_S = 60
+BEGIN_TIMEOUT_S = 60
 
 
 @dataclass(frozen=True)
@@ -68,10 +69,18 @@ class Honest:
             text=True,
             cwd=ROOT / "e2e",
         )
+        self._connections = connections
         self._requests: list[Ended] = []
         self._health: list[Ended] = []
+        self._have_begun = threading.Event()
         self._reader = threading.Thread(target=self._read)
         self._reader.start()
+
+    def wait_until_begun(self) -> None:
+        """Until there are as many answers as connections: the first ones wait for the start of an
+        interpreter and of connections."""
+        if not self._have_begun.wait(BEGIN_TIMEOUT_S):
+            raise RuntimeError(f"honest connections had {len(self._requests)} answers")
 
     def end(self) -> tuple[list[Ended], list[Ended]]:
         """Returns the requests, and the questions for /health."""
@@ -85,6 +94,8 @@ class Honest:
             said = json.loads(line)
             self._requests += map(tuple, said["requests"])
             self._health += map(tuple, said["health"])
+            if len(self._requests) >= self._connections:
+                self._have_begun.set()
 
 
 def besiege(attack: Attack, times: Times, connections: int) -> Outcome:
@@ -100,6 +111,8 @@ def _besiege(attack: Attack, times: Times, connections: int, root: Path, stage) 
     daemon = Daemon(root / "service", memory=memory, dirs=stage.directories)
     try:
         honest = Honest(daemon, connections)
+        honest.wait_until_begun()
+        calm_from = time.time()
         time.sleep(times.calm_s)
         calm_until = time.time()
         client = _start(attack, daemon, attack_s, root)
@@ -113,7 +126,8 @@ def _besiege(attack: Attack, times: Times, connections: int, root: Path, stage) 
         peak = peak_mb(daemon.process.pid)
     finally:
         code = daemon.stop()
-    return _outcome(attack.name, ended_of_all, (calm_until, began, ended), peak, code == 0, notes)
+    phases = (calm_from, calm_until, began, ended)
+    return _outcome(attack.name, ended_of_all, phases, peak, code == 0, notes)
 
 
 def _start(attack: Attack, daemon: Daemon, seconds: float, root: Path) -> subprocess.Popen | None:
@@ -138,10 +152,10 @@ def _end(client: subprocess.Popen) -> list[str]:
     return said.splitlines()
 
 
-def _outcome(name, ended_of_all, times, peak_mib: float, ended: bool, notes) -> Outcome:
+def _outcome(name, ended_of_all, phases, peak_mib: float, ended: bool, notes) -> Outcome:
     requests, health = ended_of_all
-    calm_until, began, over = times
-    before = [took for at, took, _ in requests if at + took < calm_until]
+    calm_from, calm_until, began, over = phases
+    before = [took for at, took, _ in requests if at >= calm_from and at + took < calm_until]
     after = [took for at, took, _ in requests if at >= over]
     during = during_attack(requests, began, over)
     failed = [(at, failure) for at, _, failure in [*requests, *health] if failure is not None]

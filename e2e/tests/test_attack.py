@@ -6,6 +6,7 @@ more memory than it may."""
 import pytest
 
 from attack.attacks import ALL
+from attack.honest import LIMIT_S
 from attack.siege import Times, besiege
 from attack.verdict import verdict
 
@@ -20,4 +21,6 @@ CONNECTIONS = 50
 def test_honest_connections_are_served_while(attack):
     outcome = besiege(attack, SHORT, CONNECTIONS)
     assert outcome.requests > CONNECTIONS
-    assert verdict(attack, outcome, ALLOWED_S) == "", outcome
+    assert outcome.before_s < LIMIT_S, outcome
+    # A machine with other work is slow before the attack, too.
+    assert verdict(attack, outcome, max(ALLOWED_S, 2 * outcome.before_s)) == "", outcome
