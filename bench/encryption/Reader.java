@@ -21,8 +21,9 @@ import org.apache.spark.network.util.TransportConf;
 
 /**
  * Spark's own client of a shuffle service reads blocks of an executor again and again, and checks
- * each of them: `Reader PORT DIRECTORY PASSES KIND SECRET-FILE`. It makes the blocks in the
- * directory if they are not there. KIND: none, sasl, aes.
+ * each of them: `Reader PORT DIRECTORY PASSES [SECRET-FILE [KEY=VALUE...]]`. It makes the blocks in
+ * the directory if they are not there. With a secret it authenticates; the others are settings of
+ * Spark.
  */
 public final class Reader {
   private static final int MAPS = 64;
@@ -34,13 +35,14 @@ public final class Reader {
     int port = Integer.parseInt(arguments[0]);
     String[] dirs = {arguments[1]};
     int passes = Integer.parseInt(arguments[2]);
-    String kind = arguments[3];
-    String secret = Files.readString(Path.of(arguments[4])).trim();
+    boolean authenticates = arguments.length > 3;
+    String secret = authenticates ? Files.readString(Path.of(arguments[3])).trim() : null;
     long[] sums = blocks(dirs);
     Map<String, String> settings = new HashMap<>();
-    boolean encrypts = kind.equals("aes") || kind.equals("gcm");
-    settings.put("spark.network.crypto.enabled", String.valueOf(encrypts));
-    if (kind.equals("gcm")) settings.put("spark.network.crypto.cipher", "AES/GCM/NoPadding");
+    for (int at = 4; at < arguments.length; at++) {
+      String[] words = arguments[at].split("=", 2);
+      settings.put(words[0], words[1]);
+    }
     TransportConf conf = new TransportConf("shuffle", new MapConfigProvider(settings));
     SecretKeyHolder holder =
         new SecretKeyHolder() {
@@ -54,7 +56,6 @@ public final class Reader {
             return secret;
           }
         };
-    boolean authenticates = !kind.equals("none");
     try (ExternalBlockStoreClient client =
         new ExternalBlockStoreClient(conf, holder, authenticates, 10000)) {
       client.init(APP);

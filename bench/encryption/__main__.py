@@ -10,35 +10,66 @@ import statistics
 import subprocess
 import sys
 import tempfile
+from dataclasses import dataclass
 from pathlib import Path
 
+from harness.certificate import certificate
 from harness.paths import DAEMON, ROOT, spark_home
 
 BENCH = ROOT / "bench"
-KINDS = ("none", "sasl", "aes", "gcm")
-GCM = "AES/GCM/NoPadding"
 SIDES = ("lodestone", "spark")
 TICKS = os.sysconf("SC_CLK_TCK")
+CRYPTO = {"spark.network.crypto.enabled": "true"}
+GCM = {"spark.network.crypto.cipher": "AES/GCM/NoPadding"}
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A way to authenticate and to encrypt: the arguments of Spark's client and service."""
+
+    arguments: tuple[str, ...]
+    # Flags of the daemon.
+    flags: tuple[str, ...]
+
+
+def kinds(scratch: Path) -> dict[str, Kind]:
+    secret = scratch / "secret"
+    secret.write_text(secrets.token_hex(32))
+    secret.chmod(0o600)
+    made = certificate(scratch)
+    # As `spark.ssl.rpc.openSslEnabled` needs it. Lodestone's side is the same in both.
+    pem = {
+        "spark.ssl.rpc.enabled": "true",
+        "spark.ssl.rpc.protocol": "TLSv1.3",
+        "spark.ssl.rpc.openSslEnabled": "true",
+        "spark.ssl.rpc.certChain": str(made.cert),
+        "spark.ssl.rpc.privateKey": str(made.key),
+    }
+    secured = ("--secrets", str(secret))
+
+    def kind(settings: dict[str, str], *flags: str) -> Kind:
+        given = (f"{key}={value}" for key, value in settings.items())
+        return Kind((str(secret), *given), (*secured, *flags))
+
+    return {
+        "none": Kind((), ()),
+        "sasl": kind({}),
+        "aes": kind(CRYPTO),
+        "gcm": kind(CRYPTO | GCM),
+        "tls": kind(made.spark, *made.daemon),
+        "openssl": kind(pem, *made.daemon),
+    }
 
 
 class Server:
     """A service as a process, until the end of the block."""
 
-    def __init__(self, side: str, kind: str, secret: Path, directory: Path, jars: str):
-        self.command = {"lodestone": self._daemon, "spark": self._sparks}[side](
-            kind, secret, directory, jars
-        )
-
-    @staticmethod
-    def _daemon(kind, secret, directory, _jars):
-        given = [] if kind == "none" else ["--secrets", str(secret)]
+    def __init__(self, side: str, kind: Kind, directory: Path, jars: str):
         where = ["--listen", "127.0.0.1:0", "--dir", str(directory), "--memory", "256MiB"]
-        return [str(DAEMON), "serve", *where, *given]
-
-    @staticmethod
-    def _sparks(kind, secret, _directory, jars):
-        given = [] if kind == "none" else [str(secret), *([GCM] if kind == "gcm" else [])]
-        return ["java", "-cp", f"{jars}/*", str(BENCH / "ess/SparkShuffleService.java"), *given]
+        daemon = [str(DAEMON), "serve", *where, *kind.flags]
+        service = str(BENCH / "ess/SparkShuffleService.java")
+        sparks = ["java", "-cp", f"{jars}/*", service, *kind.arguments]
+        self.command = {"lodestone": daemon, "spark": sparks}[side]
 
     def __enter__(self):
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
@@ -59,17 +90,17 @@ class Server:
         return (int(stat[11]) + int(stat[12])) / TICKS
 
 
-def measured(side: str, kind: str, passes: int, secret: Path, scratch: Path, jars: str) -> float:
+def measured(side: str, kind: Kind, passes: int, scratch: Path, jars: str) -> float:
     """Returns CPU seconds of the service for each GB, after a pass that warms it up."""
-    with Server(side, kind, secret, scratch / "data", jars) as server:
-        read(server, kind, max(1, passes // 4), secret, scratch, jars)
+    with Server(side, kind, scratch / "data", jars) as server:
+        read(server, kind, max(1, passes // 4), scratch, jars)
         before = server.cpu_s()
-        count = read(server, kind, passes, secret, scratch, jars)
+        count = read(server, kind, passes, scratch, jars)
         return (server.cpu_s() - before) / (count / 1e9)
 
 
-def read(server: Server, kind: str, passes: int, secret: Path, scratch: Path, jars: str) -> int:
-    where = [str(server.port), str(scratch / "blocks"), str(passes), kind, str(secret)]
+def read(server: Server, kind: Kind, passes: int, scratch: Path, jars: str) -> int:
+    where = [str(server.port), str(scratch / "blocks"), str(passes), *kind.arguments]
     command = ["java", "-cp", f"{jars}/*", str(BENCH / "encryption/Reader.java"), *where]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
@@ -88,20 +119,18 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         scratch = Path(name)
         (scratch / "data").mkdir()
-        secret = scratch / "secret"
-        secret.write_text(secrets.token_hex(32))
-        secret.chmod(0o600)
+        made = kinds(scratch)
         for _ in range(options.rounds):
-            for kind in KINDS:
+            for name, kind in made.items():
                 for side in SIDES:
-                    cost = measured(side, kind, options.passes, secret, scratch, jars)
-                    results.setdefault((side, kind), []).append(cost)
+                    cost = measured(side, kind, options.passes, scratch, jars)
+                    results.setdefault((side, name), []).append(cost)
     print(f"CPU seconds of the service for each GB, Spark {options.spark}'s client")
     print(f"{'':8}{'lodestone':>24}{'spark':>24}{'ratio':>8}")
-    for kind in KINDS:
-        ours, sparks = (results[side, kind] for side in SIDES)
+    for name in made:
+        ours, sparks = (results[side, name] for side in SIDES)
         ratio = statistics.median(ours) / statistics.median(sparks)
-        print(f"{kind:8}{spread(ours):>24}{spread(sparks):>24}{ratio:8.2f}")
+        print(f"{name:8}{spread(ours):>24}{spread(sparks):>24}{ratio:8.2f}")
 
 
 def spread(costs: list[float]) -> str:

@@ -20,14 +20,17 @@ import org.apache.spark.network.util.TransportConf;
  * Spark's external shuffle service with push-merge, as YARN's NodeManager runs it, on loopback and
  * without YARN, for `lodestone-bench push --server spark=JARS`. It prints one line with its
  * address, and ends when its stdin is closed. With the name of a file as its argument, clients must
- * authenticate with the secret in it; a second one is the cipher.
+ * authenticate with the secret in it; the others are settings of Spark, as `KEY=VALUE`.
  */
 public final class SparkShuffleService {
   public static void main(String[] arguments) throws Exception {
     Map<String, String> settings = new HashMap<>();
     settings.put("spark.shuffle.service.db.enabled", "false");
     settings.put("spark.network.crypto.enabled", "true");
-    if (arguments.length > 1) settings.put("spark.network.crypto.cipher", arguments[1]);
+    for (int at = 1; at < arguments.length; at++) {
+      String[] words = arguments[at].split("=", 2);
+      settings.put(words[0], words[1]);
+    }
     TransportConf conf = new TransportConf("shuffle", new MapConfigProvider(settings));
     RemoteBlockPushResolver merger = new RemoteBlockPushResolver(conf, null);
     ExternalBlockHandler handler = new ExternalBlockHandler(conf, null, merger);
