@@ -18,7 +18,7 @@ from harness.spark_process import Job, SparkProcess
 from harness.stuck import story_of
 
 # The number of processes that share the tests of a line.
-PROCESSES = {"3.5": 2, "4.1": 4}
+PROCESSES = {"3.5": 2, "4.1": 8}
 JOBS = pytest.StashKey[list[SparkProcess]]()
 
 

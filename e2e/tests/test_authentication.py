@@ -42,7 +42,10 @@ def assert_all_from_services(outcome, mode):
 
 
 @pytest.mark.lines(*USUAL_LINES, seldom=NOT_41)
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    "kind",
+    [pytest.param(kind, marks=pytest.mark.seldom if kind == "aes" else ()) for kind in KINDS],
+)
 @pytest.mark.parametrize("mode", ["merge", "remote"])
 def test_an_application_that_authenticates_is_served_as_any(
     mode, kind, secrets, start_daemon, start_job, plain_answer

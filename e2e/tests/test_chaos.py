@@ -13,7 +13,7 @@ KINDS = {7: ["rows", "aggregate", "spilled"], 17: ["numbers", "join", "spilled"]
 
 
 @pytest.mark.lines("4.1")
-@pytest.mark.parametrize("seed", KINDS)
+@pytest.mark.parametrize("seed", [7, pytest.param(17, marks=pytest.mark.seldom)])
 def test_kills_freezes_full_disks_and_damage_do_not_change_the_answer(
     seed, spark, plain_answer, tmp_path
 ):

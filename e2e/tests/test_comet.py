@@ -10,6 +10,7 @@ import pytest
 
 from harness import comet
 from harness.daemon import free_port
+from harness.paths import NOT_41
 from harness.processes import executors_of
 from harness.spark_process import ONE_EXECUTOR, TWO_EXECUTORS, Job
 from tpcds import answer
@@ -99,7 +100,7 @@ def test_no_executor_writes_a_map_output_while_native_code_pushes(spark, start_d
     assert {one["state"] for one in shuffles} == {"remote"}
 
 
-@pytest.mark.lines(*comet.LINES)
+@pytest.mark.lines(*comet.LINES, seldom=NOT_41)
 def test_outputs_of_comet_that_no_service_takes_stay_on_executors(spark, start_job, plain_answer):
     job = job_of(spark, f"127.0.0.1:{free_port()}", ["q03"], "remote")
     outcome = start_job(job).wait()
@@ -110,7 +111,7 @@ def test_outputs_of_comet_that_no_service_takes_stay_on_executors(spark, start_j
     assert outcome.reasons()["NO_SERVICE"] > 0
 
 
-@pytest.mark.lines(*comet.LINES)
+@pytest.mark.lines(*comet.LINES, seldom=NOT_41)
 def test_a_daemon_that_dies_under_comet_costs_no_row(spark, start_daemon, start_job, plain_answer):
     daemon = start_daemon()
     job = job_of(spark, daemon.host_port, ["q03"])
@@ -122,7 +123,7 @@ def test_a_daemon_that_dies_under_comet_costs_no_row(spark, start_daemon, start_
     assert sum(one["originalsRead"] for one in comet.shuffles_of(outcome.report)) > 0
 
 
-@pytest.mark.lines(*comet.LINES)
+@pytest.mark.lines(*comet.LINES, seldom=NOT_41)
 def test_an_executor_that_is_killed_while_comet_pushes_costs_no_row(
     spark, start_daemon, start_job, plain_answer
 ):
@@ -140,7 +141,7 @@ def test_an_executor_that_is_killed_while_comet_pushes_costs_no_row(
     assert all(one["state"] == "remote" for one in shuffles)
 
 
-@pytest.mark.lines(*comet.LINES)
+@pytest.mark.lines(*comet.LINES, seldom=NOT_41)
 def test_a_damaged_map_output_of_comet_is_written_again(spark, start_job, plain_answer):
     nobody = f"127.0.0.1:{free_port()}"
     job = job_of(spark, nobody, queries=["q01"], damage=True)

@@ -138,6 +138,7 @@ def test_blocks_of_a_killed_executor_are_read_also_70000_in_one_request_and_in_b
     assert seen["read-batches"] == {"streams": 1, "chunks": GROUP_MAPS}
 
 
+@pytest.mark.seldom
 def test_blocks_of_a_killed_executor_are_read_with_the_old_fetch_protocol(read_after_a_kill):
     old = {"spark.shuffle.useOldFetchProtocol": "true"}
     seen = read_after_a_kill({"group_maps": MAPS, "groups": 500}, **old)
@@ -148,7 +149,7 @@ def test_blocks_of_a_killed_executor_are_read_with_the_old_fetch_protocol(read_a
 
 
 @pytest.mark.lines(*USUAL_LINES, seldom=NOT_41)
-@pytest.mark.parametrize("kind", ["sasl", "aes"])
+@pytest.mark.parametrize("kind", [pytest.param("sasl", marks=pytest.mark.seldom), "aes"])
 def test_blocks_of_a_killed_executor_are_read_by_an_application_that_authenticates(
     kind, read_after_a_kill, tmp_path
 ):
@@ -168,7 +169,10 @@ def test_blocks_of_a_killed_executor_are_read_in_messages_that_cannot_be_changed
 
 
 @pytest.mark.lines("4.1")
-@pytest.mark.parametrize("more", [{}, AES], ids=["tls", "tls-and-aes"])
+@pytest.mark.parametrize(
+    "more",
+    [pytest.param({}, id="tls"), pytest.param(AES, id="tls-and-aes", marks=pytest.mark.seldom)],
+)
 def test_blocks_of_a_killed_executor_are_read_over_tls(more, read_after_a_kill, tmp_path):
     made = certificate(tmp_path)
     secrets = ("--secrets", str(secret_file(tmp_path))) if more else ()

@@ -43,8 +43,18 @@ def test_every_class_of_the_jar_passes_the_verifier(line):
     assert int(verified.stdout) == len(Classes([jar]))
 
 
+# Other tests run jobs on these.
+WITH_JOBS = ("3.5", "4.1")
+
+
 # From 4.1 on Spark computes a checksum of a map task's rows, and puts it into the map status.
-@pytest.mark.parametrize("line", EVERY_LINE)
+@pytest.mark.parametrize(
+    "line",
+    [
+        pytest.param(line, marks=pytest.mark.seldom if line in WITH_JOBS else ())
+        for line in EVERY_LINE
+    ],
+)
 def test_classes_that_the_jar_looks_up_in_spark_exist_and_work(line, tmp_path):
     classpath = f"{plugin_jar(line)}:{spark_home(SPARK_LINES[line])}/jars/*"
     javac = ["javac", *(f"-J{option}" for option in SHORT_LIVED), "-proc:none"]

@@ -60,6 +60,7 @@ def test_with_a_replica_on_each_host_no_reader_uses_the_network(run):
     assert local_fraction(run(replicas=2)) == 1
 
 
+@pytest.mark.seldom
 def test_with_one_replica_readers_find_a_part_of_the_partitions_on_their_host(run):
     fraction = local_fraction(run(replicas=1))
     assert 0.25 < fraction < 0.75, fraction
@@ -111,5 +112,6 @@ def test_queries_read_nearly_all_of_a_remote_shuffle_from_the_host_where_they_ru
     assert local_fraction(query("remote", near=True)) > 0.9
 
 
+@pytest.mark.seldom
 def test_without_near_reads_queries_find_a_part_of_their_data_on_their_host(query):
     assert 0.2 < local_fraction(query("remote", near=False)) < 0.8

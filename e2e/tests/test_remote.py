@@ -124,6 +124,7 @@ def test_dynamic_allocation_releases_every_executor_between_two_stages(
     assert gates.map_runs(MAPS) == [1] * MAPS
 
 
+@pytest.mark.seldom
 @pytest.mark.lines("4.1")
 def test_ten_thousand_partitions_need_no_more_than_half_a_gigabyte_of_an_executor(
     start_daemon, start_job, plain_answer
