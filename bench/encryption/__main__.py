@@ -37,14 +37,6 @@ def kinds(scratch: Path) -> dict[str, Kind]:
     secret.write_text(secrets.token_hex(32))
     secret.chmod(0o600)
     made = certificate(scratch)
-    # As `spark.ssl.rpc.openSslEnabled` needs it. Lodestone's side is the same in both.
-    pem = {
-        "spark.ssl.rpc.enabled": "true",
-        "spark.ssl.rpc.protocol": "TLSv1.3",
-        "spark.ssl.rpc.openSslEnabled": "true",
-        "spark.ssl.rpc.certChain": str(made.cert),
-        "spark.ssl.rpc.privateKey": str(made.key),
-    }
     secured = ("--secrets", str(secret))
 
     def kind(settings: dict[str, str], *flags: str) -> Kind:
@@ -57,7 +49,6 @@ def kinds(scratch: Path) -> dict[str, Kind]:
         "aes": kind(CRYPTO),
         "gcm": kind(CRYPTO | GCM),
         "tls": kind(made.spark, *made.daemon),
-        "openssl": kind(pem, *made.daemon),
     }
 
 
@@ -113,6 +104,7 @@ def main() -> None:
     parser.add_argument("--spark", default="4.1.4")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--passes", type=int, default=16, help="each reads 256 MiB")
+    parser.add_argument("--kinds", type=lambda text: text.split(","), help="some of them")
     options = parser.parse_args()
     jars = str(spark_home(options.spark) / "jars")
     results: dict[tuple[str, str], list[float]] = {}
@@ -120,6 +112,8 @@ def main() -> None:
         scratch = Path(name)
         (scratch / "data").mkdir()
         made = kinds(scratch)
+        if options.kinds:
+            made = {name: made[name] for name in options.kinds}
         for _ in range(options.rounds):
             for name, kind in made.items():
                 for side in SIDES:
