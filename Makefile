@@ -41,7 +41,7 @@ PLUGIN_SOURCES := $(shell find client -name target -prune -o -path '*/src/main/*
 JOB_SOURCES := $(shell find e2e/jobs/src -type f) e2e/jobs/pom.xml
 SAY = @printf '\033[1m== %s\033[0m\n'
 
-.PHONY: help build image demo bench tpcds sort numbers test conformance soak chaos attack fuzz planted lint advisories fmt clean daemon
+.PHONY: help build wheel image demo bench tpcds sort numbers test conformance soak chaos attack fuzz planted lint advisories fmt clean daemon
 .PHONY: bench-tools tools browser fuzz-build fuzz-decode fuzz-connection test-fuzz test-rust test-jvm test-archives test-conformance test-e2e
 .PHONY: aarch64 test-aarch64 yarn-jars soak-daemon soak-threads soak-writers
 
@@ -50,6 +50,10 @@ help: ## lists the commands
 
 build: tools daemon $(JARS) $(JOBS_JAR) ## fills dist/: the daemon, one plugin jar per Spark line, one per engine
 	@ls -l dist/lodestone dist/jars/*.jar | awk '{print $$5, $$9}'
+
+wheel: tools daemon $(JARS) .venv-wheel/.ready ## writes dist/lodestone_shuffle-*.whl: the daemon and the plugin jars, for pip
+	@rm -f dist/lodestone_shuffle-*.whl
+	cd deploy/wheel && ../../.venv-wheel/bin/hatchling build -t wheel -d $(CURDIR)/dist
 
 demo: tools daemon $(JARS) $(JOBS_JAR) $(DEMO_VENVS) $(DEMO_ARCHIVES) ## real jobs on plain Spark and on Lodestone, and a page of what was gained
 	@PYTHONPATH=e2e python3 -m demo
@@ -191,6 +195,7 @@ test-jvm: tools daemon $(JARS)
 
 test-e2e: tools daemon bench-tools $(JARS) $(JOBS_JAR)
 	@$(MAKE) --no-print-directory -j 2 -O $(TEST_VENVS) browser yarn-jars
+	@$(MAKE) --no-print-directory wheel
 	@$(MAKE) --no-print-directory -j 2 -O test-archives
 	$(SAY) "end to end: real Spark processes, real daemons"
 	.venv-test/bin/python -m pytest -q --durations=25 -n 5 --dist loadgroup -c e2e/pytest.ini e2e/tests $(E2E_ARGS)

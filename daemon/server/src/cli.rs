@@ -4,15 +4,21 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 use lodestone_units::duration;
 
 use crate::config::ServeArgs;
 
+/// The version. A release says its commit too: `make release` gives the text.
+const VERSION: &str = match option_env!("LODESTONE_RELEASE") {
+    Some(release) => release,
+    None => concat!(env!("CARGO_PKG_VERSION"), " (not a release)"),
+};
+
 /// A shuffle service for Apache Spark: merges the blocks that map tasks push, so that reducers read
 /// a few large chunks instead of many small blocks.
 #[derive(Debug, Parser)]
-#[command(name = "lodestone", version, arg_required_else_help = true)]
+#[command(name = "lodestone", version = VERSION, arg_required_else_help = true)]
 pub struct Command {
     /// The command to run.
     #[command(subcommand)]
@@ -50,6 +56,11 @@ pub enum Verb {
     /// held nothing of the application. Run it on the host of the service. Example: lodestone end
     /// application_1700000000000_0001
     End(EndArgs),
+    /// Print the keys of Spark that switch Lodestone on.
+    ///
+    /// They name the plugin jar beside this program, which must be at the same path on every
+    /// machine of the cluster. Example: spark-submit $(lodestone conf --spark 4.1.4) your-job.jar
+    Conf(ConfArgs),
 }
 
 /// Arguments of `explain`.
@@ -99,4 +110,58 @@ pub struct EndArgs {
     /// The service
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:7337")]
     pub service: String,
+}
+
+/// Arguments of `conf`.
+#[derive(Debug, Args)]
+pub struct ConfArgs {
+    /// The version of Spark, such as 4.1.4 [default: of the Spark in $SPARK_HOME]
+    #[arg(long, value_name = "VERSION")]
+    pub spark: Option<String>,
+    /// The Scala of this Spark [default: of the Spark in $SPARK_HOME, or what PySpark has: 2.12 for
+    /// Spark 3.5, 2.13 for Spark 4]
+    #[arg(long, value_name = "VERSION")]
+    pub scala: Option<Scala>,
+    /// The mode [default: none is printed, and the plugin takes auto]
+    #[arg(long, value_name = "MODE")]
+    pub mode: Option<Mode>,
+    /// The plugin jar as executors and driver find it [default: that of this installation]
+    #[arg(long, value_name = "PATH")]
+    pub jar: Option<String>,
+    /// The form of the output
+    #[arg(long, value_name = "FORM", default_value = "submit")]
+    pub format: Form,
+}
+
+/// The releases of Scala that Spark is built with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Scala {
+    /// Scala 2.12.
+    #[value(name = "2.12")]
+    V212,
+    /// Scala 2.13.
+    #[value(name = "2.13")]
+    V213,
+}
+
+/// Values of `spark.lodestone.mode`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Mode {
+    /// Shuffles that gain by it are merged.
+    Auto,
+    /// Every shuffle is merged.
+    Merge,
+    /// Only services keep shuffle data.
+    Remote,
+}
+
+/// Forms in which keys of Spark are printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Form {
+    /// Options of spark-submit.
+    Submit,
+    /// Lines of spark-defaults.conf.
+    Properties,
+    /// One JSON object, from keys to values.
+    Json,
 }

@@ -3,6 +3,7 @@
 
 pub mod admin;
 mod ask;
+pub mod conf;
 pub mod drain;
 pub mod end;
 pub mod explain;

@@ -21,7 +21,7 @@ use crate::config::{Config, ConfigError};
 use crate::connection::GATHERED_CHUNKS;
 use crate::metrics::disks::MeasuredFs;
 use crate::operator::end::{self, EndError};
-use crate::operator::{admin, drain, explain, local};
+use crate::operator::{admin, conf, drain, explain, local};
 use crate::process::announce::{self, AnnounceError, Announcement, Claim};
 use crate::process::log::Log;
 use crate::process::memory::{self, Kernel};
@@ -90,6 +90,7 @@ pub fn run() -> ExitCode {
         Verb::Explain(args) => exit(explain::run(&args)),
         Verb::Drain(args) => exit(drain::run(&args)),
         Verb::End(args) => exit_by(end::run(&args), EndError::code),
+        Verb::Conf(args) => exit(conf::run(&args)),
     }
 }
 

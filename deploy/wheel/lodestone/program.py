@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The command `lodestone`: the program of this package."""
+
+import os
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Optional
+
+PROGRAM = Path(__file__).resolve().parent / "bin" / "lodestone"
+
+
+def main() -> None:
+    environment = dict(os.environ)
+    if sys.argv[1:2] == ["conf"]:
+        home = spark_home()
+        environment.update({"SPARK_HOME": str(home)} if home else {})
+    os.execve(PROGRAM, ["lodestone", *sys.argv[1:]], environment)
+
+
+def spark_home() -> Optional[Path]:
+    """Returns the folder of the Spark that PySpark starts, if there is one."""
+    if os.environ.get("SPARK_HOME"):
+        return Path(os.environ["SPARK_HOME"])
+    found = find_spec("pyspark")
+    if found is None or found.origin is None:
+        return None
+    package = Path(found.origin).resolve().parent
+    # A distribution of its own, which the installation of PySpark has fetched, comes first.
+    homes = [package / "spark-distribution", package]
+    return next((home for home in homes if (home / "jars").is_dir()), None)

@@ -1,0 +1,199 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The Python package: one `pip install`, and Lodestone handles the shuffles of a job."""
+
+import json
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from harness.paths import NOT_41, ROOT, SPARK_LINES, USUAL_LINES, plugin_jar, python_of
+from harness.readme import block
+from harness.spark_process import ONE_EXECUTOR
+
+MAPS, PARTITIONS, ROWS = 4, 3, 20_000
+SESSION = "from pyspark.sql import SparkSession\n"
+OWN_SESSION = SESSION + "spark = SparkSession.builder.getOrCreate()\n"
+JOB = f"""
+import json
+rows = spark.range(0, {ROWS}, 1, {MAPS}).selectExpr("id % 100 AS k", "id AS v")
+answer = sum(row["sum(v)"] for row in rows.groupBy("k").sum("v").collect())
+report = spark._jvm.org.apache.spark.shuffle.lodestone.LodestoneReport.json()
+print("ANSWER", json.dumps([answer, json.loads(report)]))
+"""
+CONFIGURE = """
+import lodestone
+try:
+    print("SAID", lodestone.configure({builder}))
+except RuntimeError as error:
+    print("REFUSED", error)
+"""
+SETTINGS = {
+    "spark.lodestone.mode": "merge",
+    "spark.master": ONE_EXECUTOR,
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.shuffle.partitions": PARTITIONS,
+    "spark.ui.enabled": "false",
+}
+on_one_line = pytest.mark.lines(*USUAL_LINES, seldom=NOT_41)
+
+
+@pytest.fixture(scope="module")
+def wheel() -> Path:
+    [path] = (ROOT / "dist").glob("lodestone_shuffle-*.whl")
+    return path
+
+
+@pytest.fixture(scope="session")
+def installed(tmp_path_factory):
+    """Returns a folder with a virtual environment in which the README's first command has run."""
+    folder = tmp_path_factory.mktemp("newcomer")
+    subprocess.run([sys.executable, "-m", "venv", folder / "venv"], check=True)
+    (folder / "dist").symlink_to(ROOT / "dist")
+    install = block("Use it")[0]
+    assert install.startswith("pip install dist/")
+    path = f"{folder / 'venv' / 'bin'}:{os.environ['PATH']}"
+    variables = {**os.environ, "PATH": path, "PIP_NO_INDEX": "1"}
+    subprocess.run(install, shell=True, cwd=folder, env=variables, check=True)
+    return folder
+
+
+class Newcomer:
+    """A user with the package and a release of PySpark, in one Python."""
+
+    def __init__(self, installed: Path, version: str, folder: Path):
+        self.folder = folder
+        self._python = installed / "venv" / "bin" / "python"
+        spark_bin = python_of(version).parent
+        (own,) = installed.glob("venv/lib/python3*/site-packages")
+        (packages,) = spark_bin.parent.glob("lib/python3*/site-packages")
+        kept = {k: v for k, v in os.environ.items() if "SPARK" not in k}
+        self._variables = {
+            **kept,
+            "PATH": f"{self._python.parent}:{spark_bin}:{os.environ['PATH']}",
+            "PYTHONPATH": f"{own}:{packages}",
+            "SPARK_CONF_DIR": str(folder),
+            "SPARK_LOCAL_DIRS": str(folder / "local"),
+            "SPARK_LOCAL_IP": "127.0.0.1",
+        }
+        lines = [f"{key} {value}\n" for key, value in SETTINGS.items()]
+        (folder / "spark-defaults.conf").write_text("".join(lines))
+
+    def run(self, command, **variables) -> subprocess.CompletedProcess:
+        return subprocess.run(
+            command,
+            shell=isinstance(command, str),
+            cwd=self.folder,
+            env={**self._variables, **variables},
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
+
+    def python(self, program: str, *options: str, **variables) -> subprocess.CompletedProcess:
+        self.write(program)
+        return self.run([self._python, *options, "your-job.py"], **variables)
+
+    def write(self, program: str) -> None:
+        (self.folder / "your-job.py").write_text(program)
+
+
+@pytest.fixture
+def newcomer(installed, spark, tmp_path):
+    return Newcomer(installed, spark, tmp_path)
+
+
+def said(outcome: subprocess.CompletedProcess, word: str) -> str:
+    lines = [line for line in outcome.stdout.splitlines() if line.startswith(f"{word} ")]
+    assert lines, outcome.stdout + outcome.stderr
+    return lines[-1].removeprefix(f"{word} ")
+
+
+def check_merged(outcome: subprocess.CompletedProcess) -> None:
+    answer, report = json.loads(said(outcome, "ANSWER"))
+    assert answer == sum(range(ROWS))
+    assert report["totals"]["mergedBlocksRead"] == MAPS * PARTITIONS
+
+
+def test_the_package_holds_the_daemon_and_a_jar_for_each_spark_and_the_licence(wheel):
+    with zipfile.ZipFile(wheel) as archive:
+        held = {info.filename: info for info in archive.infolist()}
+        program = held["lodestone/bin/lodestone"]
+        assert archive.read(program) == (ROOT / "dist" / "lodestone").read_bytes()
+        assert program.external_attr >> 16 & 0o111 == 0o111
+        for jar in {plugin_jar(version) for version in SPARK_LINES.values()}:
+            assert archive.read(f"lodestone/jars/{jar.name}") == jar.read_bytes()
+        assert [name for name in held if name.endswith("licenses/LICENSE")]
+
+
+@on_one_line
+def test_a_newcomer_installs_one_file_and_submits_a_job_as_the_readme_says(newcomer):
+    newcomer.write(OWN_SESSION + JOB)
+    check_merged(newcomer.run(block("Use it")[1]))
+
+
+@pytest.mark.lines(*USUAL_LINES)
+def test_a_newcomer_configures_a_session_in_python_as_the_readme_says(newcomer):
+    program = "\n".join(block("Use it", "python"))
+    late = CONFIGURE.format(builder="SparkSession.builder")
+    outcome = newcomer.python(SESSION + program + JOB + late)
+    check_merged(outcome)
+    assert said(outcome, "REFUSED").startswith("a SparkContext is active")
+
+
+@on_one_line
+def test_a_jvm_that_runs_without_the_jar_is_noticed_before_a_session_fails(newcomer):
+    newcomer.write(SESSION + CONFIGURE.format(builder="SparkSession.builder"))
+    outcome = newcomer.run("spark-submit --master local your-job.py")
+    assert said(outcome, "REFUSED").endswith("with `spark-submit $(lodestone conf)`")
+
+
+@pytest.mark.lines(*USUAL_LINES)
+def test_class_paths_and_a_serializer_that_a_user_has_set_stay(newcomer, spark):
+    with (newcomer.folder / "spark-defaults.conf").open("a") as defaults:
+        defaults.write("spark.executor.extraClassPath=/opt/theirs.jar\n")
+    builder = "SparkSession.builder.master('yarn').config('spark.serializer', 'Mine')"
+    builder += ".config('spark.driver.extraClassPath', '/opt/a.jar:/opt/b.jar')"
+    line = CONFIGURE.format(builder="builder")
+    result = "print('CONF', json.dumps(builder._options))"
+    outcome = newcomer.python(f"import json\n{SESSION}builder = {builder}\n{line * 2}\n{result}")
+    conf, jar = json.loads(said(outcome, "CONF")), plugin_jar(spark).name
+    driver, executor = (
+        conf[f"spark.{who}.extraClassPath"].split(":") for who in ("driver", "executor")
+    )
+    assert driver[:-1] == ["/opt/a.jar", "/opt/b.jar"] and driver[-1].endswith(f"/jars/{jar}")
+    assert executor == ["/opt/theirs.jar", driver[-1]]
+    assert conf["spark.serializer"] == "Mine"
+    line = f"Lodestone is on, in mode merge, with {driver[-1]}, and the serializer stays Mine"
+    assert said(outcome, "SAID").startswith(f"{line}; each host with executors needs the jar")
+
+
+@on_one_line
+def test_what_configure_cannot_do_it_says_in_a_sentence(newcomer):
+    local = CONFIGURE.format(builder="SparkSession.builder.master('local')")
+    mode = SESSION + local.replace("local'))", "local'), mode='fast')")
+    assert "auto, merge, remote" in " ".join(newcomer.python(mode).stdout.split("\n"))
+    server = SESSION + CONFIGURE.format(builder="SparkSession.builder.remote('sc://host')")
+    assert "connects to a Spark server" in said(newcomer.python(server), "REFUSED")
+    alone = CONFIGURE.format(builder="None")
+    without = newcomer.python(alone, PYTHONPATH="")
+    assert said(without, "REFUSED").endswith("pip install pyspark")
+
+
+@on_one_line
+def test_the_command_of_the_package_is_the_daemon_and_knows_all_tested_releases(newcomer):
+    help_of_drain = newcomer.run("lodestone drain --help")
+    assert "--timeout" in help_of_drain.stdout, help_of_drain.stderr
+    assert newcomer.run("lodestone --version").stdout.startswith("lodestone 0.")
+    for version in SPARK_LINES.values():
+        number, _, scala = version.partition("-scala-")
+        asked = f"lodestone conf --spark {number}" + (f" --scala {scala}" if scala else "")
+        outcome = newcomer.run(asked)
+        assert (outcome.returncode, outcome.stderr) == (0, "")
+        assert f"/lodestone/jars/{plugin_jar(version).name}\n" in outcome.stdout
+    refused = newcomer.run("lodestone conf --spark 3.4.4")
+    assert refused.returncode == 1
+    assert refused.stderr.startswith("lodestone: Spark 3.4.4 is not supported")
