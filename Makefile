@@ -5,6 +5,7 @@ SHELL := /bin/bash
 .DELETE_ON_ERROR:
 .DEFAULT_GOAL := help
 
+VERSION := $(shell sed -n 's/^version = "\(.*\)"$$/\1/p' daemon/Cargo.toml)
 TARGET := x86_64-unknown-linux-gnu
 AARCH64 := aarch64-unknown-linux-gnu
 ARM_DAEMON := dist/linux-aarch64/lodestone
@@ -41,7 +42,7 @@ PLUGIN_SOURCES := $(shell find client -name target -prune -o -path '*/src/main/*
 JOB_SOURCES := $(shell find e2e/jobs/src -type f) e2e/jobs/pom.xml
 SAY = @printf '\033[1m== %s\033[0m\n'
 
-.PHONY: help build wheel image demo bench tpcds sort numbers test conformance soak chaos attack fuzz planted lint advisories fmt clean daemon
+.PHONY: help build wheel packages image demo bench tpcds sort numbers test conformance soak chaos attack fuzz planted lint advisories fmt clean daemon
 .PHONY: bench-tools tools browser fuzz-build fuzz-decode fuzz-connection test-fuzz test-rust test-jvm test-archives test-conformance test-e2e
 .PHONY: aarch64 test-aarch64 yarn-jars soak-daemon soak-threads soak-writers
 
@@ -54,6 +55,11 @@ build: tools daemon $(JARS) $(JOBS_JAR) ## fills dist/: the daemon, one plugin j
 wheel: tools daemon $(JARS) .venv-wheel/.ready ## writes dist/lodestone_shuffle-*.whl: the daemon and the plugin jars, for pip
 	@rm -f dist/lodestone_shuffle-*.whl
 	cd deploy/wheel && ../../.venv-wheel/bin/hatchling build -t wheel -d $(CURDIR)/dist
+
+packages: tools daemon $(JARS) .venv-packages/.ready ## writes dist/*.deb and dist/*.rpm: the daemon as a service of systemd, and the plugin jars
+	@rm -f dist/*.deb dist/*.rpm
+	@cd deploy/packages && export LODESTONE_VERSION=$(VERSION) \
+	  && for kind in deb rpm; do ../../.venv-packages/bin/nfpm package -p $$kind -t $(CURDIR)/dist; done
 
 demo: tools daemon $(JARS) $(JOBS_JAR) $(DEMO_VENVS) $(DEMO_ARCHIVES) ## real jobs on plain Spark and on Lodestone, and a page of what was gained
 	@PYTHONPATH=e2e python3 -m demo
@@ -76,7 +82,7 @@ numbers: ## writes the table of numbers in README.md from bench/results/ratios.c
 # The releases of Spark are fetched meanwhile; where that fails, test-e2e tries again and says why. Two of the other targets run at a time,
 # because each of them leaves a core idle for a part of its time: linkers, Maven, suites that wait for a time-out.
 test: tools .venv-test/.ready ## everything that CI runs
-	@.ci/check-tools cxx
+	@.ci/check-tools cxx dpkg systemd
 	@$(MAKE) --no-print-directory $(TEST_VENVS) browser yarn-jars & fetching=$$!; \
 	  $(MAKE) --no-print-directory -j 2 -O lint $(JOBS_JAR) daemon $(JARS) bench-tools || { kill $$fetching; exit 1; }; \
 	  archives=test-archives; wait $$fetching || archives=; \
@@ -195,7 +201,7 @@ test-jvm: tools daemon $(JARS)
 
 test-e2e: tools daemon bench-tools $(JARS) $(JOBS_JAR)
 	@$(MAKE) --no-print-directory -j 2 -O $(TEST_VENVS) browser yarn-jars
-	@$(MAKE) --no-print-directory wheel
+	@$(MAKE) --no-print-directory wheel packages
 	@$(MAKE) --no-print-directory -j 2 -O test-archives
 	$(SAY) "end to end: real Spark processes, real daemons"
 	.venv-test/bin/python -m pytest -q --durations=25 -n 5 --dist loadgroup -c e2e/pytest.ini e2e/tests $(E2E_ARGS)

@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Unpacks an RPM package, on hosts without rpm: two headers, and an archive of files."""
+
+import gzip
+from pathlib import Path
+
+LEAD_BYTES = 96
+# Of each header: a magic number, the number of index entries, and the bytes of the values.
+INTRO_BYTES, ENTRY_BYTES = 16, 16
+# Of each file: a magic number and thirteen numbers of eight hexadecimal digits.
+FILE_BYTES = 110
+MODE, SIZE, NAME_SIZE = 1, 6, 11
+LAST = "TRAILER!!!"
+
+
+def unpack(package: Path, folder: Path) -> None:
+    """Writes the files of the package, with their modes, below a folder."""
+    content = package.read_bytes()
+    signature_end = LEAD_BYTES + _header_bytes(content, LEAD_BYTES)
+    header = -(-signature_end // 8) * 8
+    archive = gzip.decompress(content[header + _header_bytes(content, header) :])
+    at = 0
+    while True:
+        assert archive[at : at + 6] == b"070701", "no archive of this kind"
+        numbers = [int(archive[at + 6 + 8 * i : at + 14 + 8 * i], 16) for i in range(13)]
+        name_at = at + FILE_BYTES
+        name = archive[name_at : name_at + numbers[NAME_SIZE] - 1].decode()
+        if name == LAST:
+            return
+        begin = _aligned(name_at + numbers[NAME_SIZE])
+        at = _aligned(begin + numbers[SIZE])
+        path = folder / name.lstrip("./")
+        if numbers[MODE] & 0o170000 == 0o040000:
+            path.mkdir(parents=True, exist_ok=True)
+        else:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(archive[begin : begin + numbers[SIZE]])
+        path.chmod(numbers[MODE] & 0o7777)
+
+
+def _header_bytes(content: bytes, at: int) -> int:
+    assert content[at : at + 3] == b"\x8e\xad\xe8", "no header of RPM"
+    entries, values = (int.from_bytes(content[at + i : at + i + 4], "big") for i in (8, 12))
+    return INTRO_BYTES + ENTRY_BYTES * entries + values
+
+
+def _aligned(at: int) -> int:
+    return -(-at // 4) * 4

@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The packages for Debian and Fedora: what they install, and a daemon as their unit starts it."""
+
+import shlex
+import shutil
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from harness import rpm
+from harness.daemon import parse_ready, read_line
+from harness.paths import ROOT
+
+UNIT = "usr/lib/systemd/system/lodestone.service"
+# As `systemd-analyze security` counts exposure: tenths, from 0 to 100.
+EXPOSURE_MAX = 20
+START_TIMEOUT_S = 10
+# Any user that no other test has.
+USER = 7337
+
+
+def unpack_deb(package: Path, folder: Path) -> None:
+    subprocess.run(["dpkg-deb", "--extract", package, folder], check=True)
+
+
+@pytest.fixture(scope="module", params=["deb", "rpm"])
+def root(request, tmp_path_factory):
+    """Returns the files of a package, below a folder."""
+    folder = tmp_path_factory.mktemp(request.param)
+    folder.chmod(0o755)
+    [package] = (ROOT / "dist").glob(f"*.{request.param}")
+    unpack = {"deb": unpack_deb, "rpm": rpm.unpack}[request.param]
+    unpack(package, folder)
+    return folder
+
+
+def test_both_packages_install_the_daemon_the_jars_the_unit_the_settings_and_the_licence(root):
+    dist = ROOT / "dist"
+    expected = {"usr/bin/lodestone": dist / "lodestone"}
+    for jar in dist.glob("jars/lodestone-spark-*.jar"):
+        expected[f"usr/share/lodestone/jars/{jar.name}"] = jar
+    for name in ("lodestone.service", "lodestone.toml"):
+        at = UNIT if name.endswith("service") else f"etc/lodestone/{name}"
+        expected[at] = ROOT / "deploy" / "packages" / name
+    expected["usr/share/doc/lodestone/copyright"] = ROOT / "LICENSE"
+    assert len(expected) == 7
+    for path, source in expected.items():
+        assert (root / path).read_bytes() == source.read_bytes(), path
+    assert (root / "usr/bin/lodestone").stat().st_mode & 0o777 == 0o755
+    assert (root / "usr/share/doc/lodestone/docs/operations.md").exists()
+
+
+def test_systemd_accepts_every_line_of_the_unit_and_finds_the_service_confined(root, tmp_path):
+    # It looks for the program on this host.
+    unit = tmp_path / "lodestone.service"
+    text = (root / UNIT).read_text()
+    unit.write_text(text.replace("ExecStart=/usr", f"ExecStart={root}/usr"))
+    said = subprocess.run(["systemd-analyze", "verify", unit], capture_output=True, text=True)
+    assert (said.returncode, said.stderr) == (0, "")
+    limit = f"--threshold={EXPOSURE_MAX}"
+    command = ["systemd-analyze", "security", "--offline=true", "--no-pager", limit, unit]
+    said = subprocess.run(command, capture_output=True, text=True)
+    assert said.returncode == 0, said.stdout[-400:]
+
+
+def test_the_daemon_serves_with_the_installed_settings_as_the_user_of_the_unit(root):
+    service = dict(
+        line.split("=", 1) for line in (root / UNIT).read_text().splitlines() if "=" in line
+    )
+    # What systemd and the script after the installation make.
+    state = root / "var" / "lib" / service["StateDirectory"]
+    state.mkdir(parents=True)
+    state.chmod(int(service["StateDirectoryMode"], 8))
+    shutil.chown(state, USER, USER)
+    command = [*shlex.split(service["ExecStart"]), "--listen", "127.0.0.1:0"]
+    command += ["--admin", "127.0.0.1:0"]
+    log = root / "daemon.log"
+    with log.open("wb") as errors:
+        daemon = subprocess.Popen(
+            ["chroot", f"--userspec={USER}:{USER}", root, *command],
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            text=True,
+            umask=int(service["UMask"], 8),
+        )
+    try:
+        ready = parse_ready(read_line(daemon, START_TIMEOUT_S, log))
+        assert ready["admin"].startswith("127.0.0.1:")
+        daemon.send_signal(signal.SIGTERM)
+        assert daemon.wait(START_TIMEOUT_S) == 0, log.read_text()
+    finally:
+        daemon.kill()
+        daemon.wait()
+
+
+def test_the_installed_command_names_the_installed_jars(root):
+    command = ["chroot", root, "/usr/bin/lodestone", "conf", "--spark", "4.1.4"]
+    said = subprocess.run(command, capture_output=True, text=True)
+    jar = "/usr/share/lodestone/jars/lodestone-spark-4_2.13.jar"
+    assert f"--conf spark.executor.extraClassPath={jar}\n" in said.stdout, said.stderr
