@@ -7,6 +7,7 @@ SHELL := /bin/bash
 
 VERSION := $(shell sed -n 's/^version = "\(.*\)"$$/\1/p' daemon/Cargo.toml)
 TARGET := x86_64-unknown-linux-gnu
+CYCLONEDX := .cache/tools/bin/cargo-cyclonedx
 AARCH64 := aarch64-unknown-linux-gnu
 ARM_DAEMON := dist/linux-aarch64/lodestone
 CARGO_TARGET_DIR ?= $(CURDIR)/daemon/target
@@ -42,7 +43,7 @@ PLUGIN_SOURCES := $(shell find client -name target -prune -o -path '*/src/main/*
 JOB_SOURCES := $(shell find e2e/jobs/src -type f) e2e/jobs/pom.xml
 SAY = @printf '\033[1m== %s\033[0m\n'
 
-.PHONY: help build wheel packages image demo bench tpcds sort numbers test conformance soak chaos attack fuzz planted lint advisories fmt clean daemon
+.PHONY: help build release wheel packages maven sbom image demo bench tpcds sort numbers test conformance soak chaos attack fuzz planted lint advisories fmt clean daemon
 .PHONY: bench-tools tools browser fuzz-build fuzz-decode fuzz-connection test-fuzz test-rust test-jvm test-archives test-conformance test-e2e
 .PHONY: aarch64 test-aarch64 yarn-jars soak-daemon soak-threads soak-writers
 
@@ -51,6 +52,29 @@ help: ## lists the commands
 
 build: tools daemon $(JARS) $(JOBS_JAR) ## fills dist/: the daemon, one plugin jar per Spark line, one per engine
 	@ls -l dist/lodestone dist/jars/*.jar | awk '{print $$5, $$9}'
+
+# Cargo builds the daemon again for each commit, and Maven the jars: no other command asks for that.
+release: tools ## fills dist/ with all that users get, from a clean checkout: packages, repository of Maven, image, SBOM, checksums
+	@[ -z "$$(git status --porcelain)" ] || { echo "A release says its commit: commit your changes first." >&2; exit 1; }
+	@LODESTONE_RELEASE="$(VERSION) (commit $$(git rev-parse --short=12 HEAD))" \
+	  $(MAKE) --no-print-directory build wheel packages maven image sbom
+	@cd dist && sha256sum lodestone lodestone.cdx.json lodestone-image.tar *.whl *.deb *.rpm $(filter-out $(JOBS_JAR:dist/%=%),$(JARS:dist/%=%)) \
+	  $$(find maven -name '*.jar' -o -name '*.pom' | LC_ALL=C sort) > SHA256SUMS
+	@dist/lodestone --version && wc -l dist/SHA256SUMS
+
+maven: tools daemon $(JARS) ## fills dist/maven, a repository of Maven: the plugin jars with their sources and documentation
+	$(SAY) "the plugin as a repository of Maven"
+	@rm -rf dist/maven
+	$(MVN) -f client/pom.xml -Pbundle,publish -Dmaven.test.skip=true -pl .,spark-3.5,spark-3.5-scala-2.13,spark-4 deploy \
+	  -DaltDeploymentRepository=dist::file:$(CURDIR)/dist/maven
+
+$(CYCLONEDX):
+	$(SAY) "cargo-cyclonedx"
+	$(CARGO) install -q --locked --root .cache/tools cargo-cyclonedx@0.5.9
+
+sbom: tools $(CYCLONEDX) ## writes dist/lodestone.cdx.json: the crates in the daemon, as CycloneDX
+	cd daemon && ../$(CYCLONEDX) cyclonedx -q --manifest-path server/Cargo.toml --target $(TARGET) --format json --override-filename lodestone.cdx
+	mv daemon/server/lodestone.cdx.json dist/
 
 wheel: tools daemon $(JARS) .venv-wheel/.ready ## writes dist/lodestone_shuffle-*.whl: the daemon and the plugin jars, for pip
 	@rm -f dist/lodestone_shuffle-*.whl
@@ -98,6 +122,7 @@ conformance: tools daemon $(JARS) ## Spark's own test suites, whose tests must c
 	$(if $(ARGS),,$(MVN) -f client/pom.xml -pl spark-4 -am test -Dexcluded.tests= -Dgroups=seldom-4)
 	$(if $(ARGS),,$(MVN) -f client/pom.xml -pl spark-3.5-scala-2.13 test -Dmaven.test.skip=false)
 	$(if $(ARGS),,@$(MAKE) --no-print-directory test-aarch64)
+	$(if $(ARGS),,@$(MAKE) --no-print-directory maven)
 	$(if $(ARGS),,@$(MAKE) --no-print-directory test-e2e E2E_ARGS=--all-lines)
 
 lint: tools .venv-test/.ready ## formatters, linters and the house law, warnings are errors

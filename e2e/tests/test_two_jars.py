@@ -7,6 +7,8 @@ import pytest
 from harness.paths import NOT_41, USUAL_LINES, plugin_jar
 from harness.spark_process import ONE_EXECUTOR, Job
 
+JOB, ARGUMENTS = "sql_aggregate", {"rows": 1000, "partitions": 4}
+
 
 def job_with_two_jars(daemon, spark, mode) -> Job:
     conf = {
@@ -15,32 +17,32 @@ def job_with_two_jars(daemon, spark, mode) -> Job:
         "spark.lodestone.services": daemon.host_port,
         "spark.lodestone.mode": mode,
     }
-    return Job("sql_aggregate", {"rows": 1000, "partitions": 4}, ONE_EXECUTOR, conf)
+    return Job(JOB, ARGUMENTS, ONE_EXECUTOR, conf)
 
 
 # On 3.5 an executor's shuffle manager comes from its own class path, and a shuffle's handle from
-# the user's jars. On 4.x both come from the user's jars, and the driver's messages from the class
-# path.
+# the user's jars. On 4.x both come from the user's jars, and read the driver's answers.
 @pytest.mark.lines(*USUAL_LINES)
 def test_a_second_copy_of_the_jar_never_makes_a_wrong_answer(
     start_daemon, start_job, plain_answer, spark
 ):
-    job = job_with_two_jars(start_daemon(), spark, "merge")
-    process = start_job(job)
-    if spark.startswith("3.5"):
-        assert_the_log_says_where_both_are(process, spark)
-    else:
-        # The job continues without services.
-        plain = Job(job.name, job.arguments, ONE_EXECUTOR)
-        assert process.wait().answer == plain_answer(plain)
+    check(start_job(job_with_two_jars(start_daemon(), spark, "merge")), plain_answer, spark)
 
 
 @pytest.mark.lines(*USUAL_LINES, seldom=NOT_41)
-def test_a_second_copy_of_the_jar_ends_a_remote_job_and_the_log_says_where_both_are(
-    start_daemon, start_job, spark
+def test_a_second_copy_of_the_jar_never_makes_a_wrong_answer_of_a_remote_job(
+    start_daemon, start_job, plain_answer, spark
 ):
-    process = start_job(job_with_two_jars(start_daemon(), spark, "remote"))
-    assert_the_log_says_where_both_are(process, spark)
+    check(start_job(job_with_two_jars(start_daemon(), spark, "remote")), plain_answer, spark)
+
+
+def check(process, plain_answer, spark):
+    if spark.startswith("3.5"):
+        assert_the_log_says_where_both_are(process, spark)
+    else:
+        outcome = process.wait()
+        assert outcome.answer == plain_answer(Job(JOB, ARGUMENTS, ONE_EXECUTOR))
+        assert outcome.reasons() == {}
 
 
 def assert_the_log_says_where_both_are(process, spark):

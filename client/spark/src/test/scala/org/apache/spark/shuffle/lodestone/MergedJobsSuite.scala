@@ -19,7 +19,6 @@ import org.apache.spark.shuffle.lodestone.executor.fetch.{BrokenOriginalCodec, D
 import org.apache.spark.shuffle.lodestone.executor.fetch.{ForgetfulSerializer, MapRangeRDD}
 import org.apache.spark.shuffle.lodestone.executor.fetch.ReadRange
 import org.apache.spark.shuffle.lodestone.plan.{
-  CountedMaps,
   DriverMessage,
   GetCounts,
   MapCounted,
@@ -260,7 +259,7 @@ final class MergedJobsSuite {
       (0 until maps).foreach { map =>
         driver.send(MapCounted(shuffle, map, map.toLong, numbers))
         // Its answer says that the number has arrived.
-        driver.askSync[CountedMaps](GetCounts(shuffle, map, map + 1, 0, 1))
+        driver.askSync[Any](GetCounts(shuffle, map, map + 1, 0, 1))
       }
     }
   }

@@ -22,6 +22,7 @@ import org.apache.spark.shuffle.lodestone.driver.services._
 import org.apache.spark.shuffle.lodestone.plan.{
   BlockFormat,
   DriverMessage,
+  OwnClasses,
   ReadSize,
   Reason,
   ShuffleEligibility,
@@ -101,11 +102,13 @@ private[spark] final class DriverCoordinator private (
       directory,
       Some(source).collect { case hosts: EmbeddedHosts => hosts },
       counts,
-      report))
+      report,
+      new OwnClasses(conf)))
   private val metrics = new DriverMetrics(report)
   private val stopped = new AtomicBoolean()
 
   env.metricsSystem.registerSource(metrics)
+  JarNotice(conf).foreach(log.warn)
   EngineNotice(conf).foreach { notice =>
     log.warn(notice)
     report.noted(Reason.EngineShuffleOff)

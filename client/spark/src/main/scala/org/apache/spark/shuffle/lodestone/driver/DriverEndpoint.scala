@@ -21,7 +21,8 @@ private[driver] final class DriverEndpoint(
     directory: ServiceDirectory,
     hosts: Option[EmbeddedHosts],
     counts: MapCounts,
-    report: DriverReport)
+    report: DriverReport,
+    answers: OwnClasses)
     extends ThreadSafeRpcEndpoint {
 
   /** One-way messages are reports. If too many events wait, reports are lost, and nothing else. */
@@ -44,7 +45,7 @@ private[driver] final class DriverEndpoint(
     case message: GetReadPlan => offer(context)(readers.readPlan(message, answer(context, _)))
     case message: GetCounts =>
       // An executor without an answer reads without comparing, and asks again after a while.
-      offer(context)(context.reply(counts.answer(message)))
+      offer(context)(context.reply(answers.write(counts.answer(message))))
     case message: OutputsLost =>
       // A driver with too many events has not asked the services: the answer must not claim it.
       offer(context)(outputs.lost(message, context.reply(_)))
@@ -56,7 +57,7 @@ private[driver] final class DriverEndpoint(
   /** An executor keeps an answer. After a failure it asks again. */
   private def answer(context: RpcCallContext, plan: PlanAnswer): Unit = plan match {
     case NoPlan(Reason.DriverUnreachable, _) => failBusy(context)
-    case _ => context.reply(plan)
+    case _ => context.reply(answers.write(plan))
   }
 
   private def offer(context: RpcCallContext)(event: => Unit): Unit =

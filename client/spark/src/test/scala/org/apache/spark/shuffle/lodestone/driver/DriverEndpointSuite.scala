@@ -27,7 +27,7 @@ final class DriverEndpointSuite {
       loop.post(gate.await())
       while (loop.offer(() => ())) {}
       val endpoint =
-        new DriverEndpoint(null, loop, null, null, null, null, None, null, null)
+        new DriverEndpoint(null, loop, null, null, null, null, None, null, null, null)
       Seq(GetPlan(1, 0), GetReadPlan(1, 0), GetCounts(1, 0, 1, 0, 1)).foreach { question =>
         val call = new Call
         endpoint.receiveAndReply(call)(question)

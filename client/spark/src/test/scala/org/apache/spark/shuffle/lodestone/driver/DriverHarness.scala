@@ -16,8 +16,10 @@ import org.apache.spark.rpc.{RpcEndpoint, RpcEnv}
 import org.apache.spark.scheduler.LiveListenerBus
 import org.apache.spark.shuffle.lodestone.LodestoneReport
 import org.apache.spark.shuffle.lodestone.plan.{DriverMessage, GetReadPlan, GetPlan, MapPushed}
-import org.apache.spark.shuffle.lodestone.plan.{MapSample, NoPlan, PlanAnswer, PushCounts, Reason}
+import org.apache.spark.shuffle.lodestone.plan.{MapSample, NoPlan, OwnClasses, PlanAnswer}
+import org.apache.spark.shuffle.lodestone.plan.{PushCounts, Reason}
 import org.apache.spark.shuffle.lodestone.plan.{ShuffleGeneration, ShufflePlan}
+import org.apache.spark.shuffle.lodestone.transport.SameThread
 import org.apache.spark.storage.BlockManagerId
 import org.apache.spark.util.RpcUtils
 
@@ -123,7 +125,8 @@ private[driver] abstract class DriverHarness {
 
   def send(message: DriverMessage): Unit = endpoint.send(message)
 
-  def ask[T: ClassTag](message: DriverMessage): Future[T] = endpoint.ask[T](message)
+  def ask[T: ClassTag](message: DriverMessage): Future[T] =
+    endpoint.ask[Any](message).map(new OwnClasses(SparkEnv.get.conf).read)(SameThread).mapTo[T]
 
   def await[T](future: Future[T]): T = Await.result(future, 20.seconds)
 

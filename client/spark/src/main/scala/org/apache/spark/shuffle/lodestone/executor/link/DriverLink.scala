@@ -4,7 +4,7 @@ package org.apache.spark.shuffle.lodestone.executor.link
 import scala.concurrent.{Await, Future, TimeoutException}
 import scala.concurrent.duration.{DurationLong, FiniteDuration}
 import scala.reflect.ClassTag
-import scala.util.{Failure, Try}
+import scala.util.Try
 import scala.util.control.NonFatal
 
 import org.apache.spark.SparkEnv
@@ -84,15 +84,13 @@ private[lodestone] final class RpcDriverLink(
   override val answerTimeout: FiniteDuration =
     (conf.pushTimeoutMs + RequestsInARow * conf.requestTimeoutMs).millis
 
+  private val answers = new OwnClasses(env.conf)
+
   private val timeout = new RpcTimeout(answerTimeout, "spark.lodestone.request.timeout")
 
   override def ask[A: ClassTag](question: Question[A]): Future[A] = {
-    val answer = Future.fromTry(Try(driver.ask[A](question, timeout))).flatten.transform {
-      case Failure(cast: ClassCastException) =>
-        val copies = TwoCopies.ofMessages(classOf[DriverMessage])
-        Failure(copies.fold[Throwable](cast)(new IllegalStateException(_, cast)))
-      case other => other
-    }(SameThread)
+    val asked = Future.fromTry(Try(driver.ask[Any](question, timeout))).flatten
+    val answer = asked.map(answers.read)(SameThread).mapTo[A]
     if (question.isInstanceOf[GetPlan]) answer.mapTo[PlanAnswer].foreach(planned)(SameThread)
     answer
   }

@@ -19,7 +19,8 @@ import org.apache.spark.shuffle.lodestone.config.LodestoneConf
 import org.apache.spark.shuffle.lodestone.driver.DriverCoordinator
 import org.apache.spark.shuffle.lodestone.executor.link.RpcDriverLink
 import org.apache.spark.shuffle.lodestone.plan.{DriverMessage, GetReadPlan, GetPlan, MapPushed}
-import org.apache.spark.shuffle.lodestone.plan.{MapSample, NoPlan, PlanAnswer, PushCounts, Reason}
+import org.apache.spark.shuffle.lodestone.plan.{MapSample, NoPlan, OwnClasses, PlanAnswer}
+import org.apache.spark.shuffle.lodestone.plan.{PushCounts, Reason}
 import org.apache.spark.shuffle.lodestone.plan.{ServiceLocation, ShuffleGeneration, ShufflePlan}
 import org.apache.spark.shuffle.lodestone.transport.ServiceClient
 import org.apache.spark.shuffle.lodestone.wire.{Ledger, MapRange, RefusedException, Segment, Status}
@@ -57,7 +58,8 @@ class HostServiceSuite {
   private def ask(message: DriverMessage): PlanAnswer = {
     val env = SparkEnv.get
     val driver = RpcUtils.makeDriverRef(DriverMessage.Endpoint, env.conf, env.rpcEnv)
-    await(driver.ask[PlanAnswer](message))
+    val answer = await(driver.ask[Any](message))
+    new OwnClasses(env.conf).read(answer).asInstanceOf[PlanAnswer]
   }
 
   /** Returns the segments of the map at the service. */
