@@ -72,9 +72,12 @@ $(CYCLONEDX):
 	$(SAY) "cargo-cyclonedx"
 	$(CARGO) install -q --locked --root .cache/tools cargo-cyclonedx@0.5.9
 
+# From a copy: the tool writes a file beside the sources of each crate, and the path of the sources into it.
 sbom: tools $(CYCLONEDX) ## writes dist/lodestone.cdx.json: the crates in the daemon, as CycloneDX
-	cd daemon && ../$(CYCLONEDX) cyclonedx -q --manifest-path server/Cargo.toml --target $(TARGET) --format json --override-filename lodestone.cdx
-	mv daemon/server/lodestone.cdx.json dist/
+	@rm -rf .cache/sbom && mkdir -p .cache/sbom dist && git ls-files daemon | tar -c -T - | tar -x -C .cache/sbom
+	@cd .cache/sbom/daemon && ../../tools/bin/cargo-cyclonedx cyclonedx -q --manifest-path server/Cargo.toml --target $(TARGET) \
+	  --no-build-deps --spec-version 1.5 --format json --override-filename lodestone.cdx
+	@sed 's|file://$(CURDIR)/.cache/sbom/|file:///|g' .cache/sbom/daemon/server/lodestone.cdx.json > dist/lodestone.cdx.json
 
 wheel: tools daemon $(JARS) .venv-wheel/.ready ## writes dist/lodestone_shuffle-*.whl: the daemon and the plugin jars, for pip
 	@rm -f dist/lodestone_shuffle-*.whl
