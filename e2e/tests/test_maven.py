@@ -31,13 +31,16 @@ def coordinates(artifact: str) -> str:
 
 
 @pytest.mark.seldom
-@pytest.mark.parametrize("spark", ["3.5_2.12", "3.5_2.13", "4_2.13"])
-def test_each_jar_has_its_sources_its_documentation_and_a_pom_that_brings_no_other_jar(spark):
-    name = f"lodestone-spark-{spark}"
+@pytest.mark.parametrize("kind_of_spark", ["3.5_2.12", "3.5_2.13", "4_2.13"])
+def test_each_jar_has_its_sources_its_documentation_and_a_pom_that_brings_no_other_jar(
+    kind_of_spark,
+):
+    name = f"lodestone-spark-{kind_of_spark}"
     folder = REPOSITORY / "io" / "lodestone" / name / coordinates(name).rsplit(":", 1)[1]
     files = {path.name.removeprefix(f"{name}-{folder.name}"): path for path in folder.iterdir()}
     for kind in (".jar", "-sources.jar", "-javadoc.jar", ".pom"):
         assert files[kind].stat().st_size and f"{kind}.sha1" in files
+    assert files[".jar"].read_bytes() == (ROOT / "dist" / "jars" / f"{name}.jar").read_bytes()
     with zipfile.ZipFile(files["-sources.jar"]) as sources:
         assert not [entry for entry in sources.namelist() if entry.endswith("/lodestone")]
     scopes = ElementTree.parse(files[".pom"]).findall(".//{*}dependency/{*}scope")

@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from harness import jvm
 from harness.paths import NOT_41, ROOT, SPARK_LINES, USUAL_LINES, plugin_jar, python_of
 from harness.readme import block
-from harness.spark_process import ONE_EXECUTOR
+from harness.spark_process import IN_THE_DRIVER, ONE_EXECUTOR
 
 MAPS, PARTITIONS, ROWS = 4, 3, 20_000
 SESSION = "from pyspark.sql import SparkSession\n"
@@ -31,9 +32,12 @@ try:
 except RuntimeError as error:
     print("REFUSED", error)
 """
+SHORT_LIVED = " ".join(jvm.SHORT_LIVED)
 SETTINGS = {
+    "spark.driver.extraJavaOptions": SHORT_LIVED,
+    "spark.executor.extraJavaOptions": SHORT_LIVED,
     "spark.lodestone.mode": "merge",
-    "spark.master": ONE_EXECUTOR,
+    "spark.master": IN_THE_DRIVER,
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.shuffle.partitions": PARTITIONS,
     "spark.ui.enabled": "false",
@@ -79,8 +83,13 @@ class Newcomer:
             "SPARK_LOCAL_DIRS": str(folder / "local"),
             "SPARK_LOCAL_IP": "127.0.0.1",
         }
-        lines = [f"{key} {value}\n" for key, value in SETTINGS.items()]
-        (folder / "spark-defaults.conf").write_text("".join(lines))
+        for key, value in SETTINGS.items():
+            self.set(key, value)
+
+    def set(self, key: str, value) -> None:
+        """Sets a key for all sessions; a later value replaces an earlier one."""
+        with (self.folder / "spark-defaults.conf").open("a") as defaults:
+            defaults.write(f"{key}={value}\n")
 
     def run(self, command, **variables) -> subprocess.CompletedProcess:
         return subprocess.run(
@@ -90,7 +99,7 @@ class Newcomer:
             env={**self._variables, **variables},
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=300,
         )
 
     def python(self, program: str, *options: str, **variables) -> subprocess.CompletedProcess:
@@ -132,6 +141,7 @@ def test_the_package_holds_the_daemon_and_a_jar_for_each_spark_and_the_licence(w
 @on_one_line
 def test_a_newcomer_installs_one_file_and_submits_a_job_as_the_readme_says(newcomer):
     newcomer.write(OWN_SESSION + JOB)
+    newcomer.set("spark.master", ONE_EXECUTOR)
     check_merged(newcomer.run(block("Use it")[1]))
 
 
@@ -153,8 +163,7 @@ def test_a_jvm_that_runs_without_the_jar_is_noticed_before_a_session_fails(newco
 
 @pytest.mark.lines(*USUAL_LINES)
 def test_class_paths_and_a_serializer_that_a_user_has_set_stay(newcomer, spark):
-    with (newcomer.folder / "spark-defaults.conf").open("a") as defaults:
-        defaults.write("spark.executor.extraClassPath=/opt/theirs.jar\n")
+    newcomer.set("spark.executor.extraClassPath", "/opt/theirs.jar")
     builder = "SparkSession.builder.master('yarn').config('spark.serializer', 'Mine')"
     builder += ".config('spark.driver.extraClassPath', '/opt/a.jar:/opt/b.jar')"
     line = CONFIGURE.format(builder="builder")
