@@ -414,6 +414,27 @@ def shipments(spark, tables, queries, damage=False):
     return [shipment(spark, name, damage) for name in queries]
 
 
+def shipments_in_turns(spark, tables, queries, gates=None):
+    """Returns the rows of queries of TPC-H, after it has answered them again and again until gate
+    `over` opens: with the same rows each time. Gates: on the driver, `turn-<n>` before turn n."""
+    query.name_tables(spark, tables)
+    is_over = threading.Event()
+
+    def wait():
+        stand_before(gates, "over")
+        is_over.set()
+
+    threading.Thread(target=wait, daemon=True).start()
+    answer = None
+    for turn in itertools.count():
+        stand_before(gates, f"turn-{turn}")
+        rows = [query.rows_of(spark, name) for name in queries]
+        answer = answer or rows
+        assert rows == answer, f"turn {turn} has other rows than the first"
+        if is_over.is_set():
+            return answer
+
+
 def shipment(spark, name, damage):
     frame = query.frame_of(spark, name)
     rows = query.rows_in(frame)

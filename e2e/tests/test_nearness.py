@@ -11,7 +11,7 @@ from harness.daemon import Daemon, services_of
 from harness.hosts import separate_hosts
 from harness.paths import NOT_35, NOT_41, USUAL_LINES
 from harness.spark_process import BOTH_EXECUTORS, Job, Outcome
-from tpch import tables
+from tpch.small import ADAPTIVE, small_tables
 
 MAPS, PARTITIONS, ROWS = 6, 64, 60000
 PORT = 7337
@@ -66,19 +66,9 @@ def test_with_one_replica_readers_find_a_part_of_the_partitions_on_their_host(ru
     assert 0.25 < fraction < 0.75, fraction
 
 
-# Tables in many small pieces.
-SCALE, PIECE = "0.02", "256KB"
 QUERIES = ["q03", "q18"]
-ADAPTIVE = {
-    "spark.sql.adaptive.enabled": "true",
-    # Otherwise nearly all joins of such small tables need no shuffle.
-    "spark.sql.autoBroadcastJoinThreshold": "-1",
-    "spark.sql.files.maxPartitionBytes": "256k",
-    # A shuffle of such small tables has as many reduce tasks as one of usual size.
-    "spark.sql.adaptive.coalescePartitions.minPartitionSize": "1k",
-    # On a busy machine a task of a few milliseconds may wait longer for its host than Spark allows.
-    "spark.locality.wait": "60s",
-}
+# On a busy machine a task of a few milliseconds may wait longer for its host than Spark allows.
+PATIENT = {**ADAPTIVE, "spark.locality.wait": "60s"}
 
 
 @pytest.fixture
@@ -93,8 +83,8 @@ def query(network, start_job, plain_answer):
             "spark.lodestone.services": services_of(daemons),
             "spark.lodestone.nearReads": str(near).lower(),
         }
-        conf |= ADAPTIVE | BOTH_EXECUTORS
-        arguments = {"tables": str(tables.small(SCALE, PIECE)), "queries": QUERIES}
+        conf |= PATIENT | BOTH_EXECUTORS
+        arguments = {"tables": small_tables(), "queries": QUERIES}
         outcome = start_job(Job("shipments", arguments, cluster.master, conf, driver)).wait()
         assert outcome.answer == plain_answer(Job("shipments", arguments, conf=conf))
         return outcome

@@ -9,10 +9,11 @@ import pytest
 
 from harness.daemon import counts_at, free_port, wait_until
 from harness.hosts import Host
+from harness.in_turns import IN_TURNS, arguments_of, assert_no_task_ran_again, wait_for_a_turn
 from harness.paths import DAEMON, NOT_41, USUAL_LINES, YARN_JAR
 from harness.processes import daemons_below
 from harness.spark_process import Job
-from harness.yarn import Service, Yarn
+from harness.yarn import Node, Service, Yarn
 from harness.yarn_job import YarnJob
 
 MAPS, PARTITIONS = 6, 8
@@ -83,11 +84,31 @@ class Cluster:
     def data(self, address: str):
         return self._folder / f"data-{address}"
 
+    def named(self) -> dict[str, str]:
+        """Returns the configuration with which the plugin uses the daemons."""
+        hosts = [node.host.address for node in self.yarn.nodes]
+        return {"spark.lodestone.services": ",".join(f"{host}:{self.port}" for host in hosts)}
+
+    def restart(self, node: Node) -> None:
+        """Restarts a NodeManager as an operator does, and waits until its next daemon serves."""
+        node.stop()
+        node.start()
+        self.yarn.wait_for_nodes()
+        wait_until(lambda: len(self.daemons()) == len(self.yarn.nodes), "the next daemon")
+
     def daemons(self) -> list[int]:
         return [pid for node in self.yarn.nodes for pid in daemons_below(node.folder)]
 
+    def log_of(self, node: Node) -> str:
+        """Returns the log of the daemons of a NodeManager."""
+        (log,) = node.folder.rglob("daemon.log")
+        return log.read_text()
+
     def counts(self, name: str) -> int:
-        return sum(counts_at(port)[name] for port in self._admin.values())
+        return sum(self.counts_of(node)[name] for node in self.yarn.nodes)
+
+    def counts_of(self, node: Node) -> dict[str, int]:
+        return counts_at(self._admin[node.host.address])
 
     def secrets(self, application: str) -> list:
         return list(self.yarn.folder.rglob(f"secrets/{application}"))
@@ -184,8 +205,7 @@ def test_the_plugin_uses_the_daemons_of_the_node_managers_with_the_secret_that_s
     mode, cluster, submit, plain_answer
 ):
     arguments = {"maps": MAPS, "partitions": PARTITIONS}
-    named = ",".join(f"{node.host.address}:{cluster.port}" for node in cluster.yarn.nodes)
-    conf = {**AUTHENTICATED, "spark.lodestone.services": named, "spark.lodestone.mode": mode}
+    conf = {**AUTHENTICATED, **cluster.named(), "spark.lodestone.mode": mode}
     outcome = submit("keyed_rows", arguments, is_stock=False, **conf).wait()
     assert outcome.answer == plain_answer(Job("keyed_rows", arguments))
     assert outcome.reasons() == {}
@@ -228,6 +248,31 @@ def test_a_node_manager_that_stops_ends_its_daemon_and_the_next_one_starts_anoth
     assert other in cluster.daemons()
 
 
+TAKEN_OVER = "taken over from the daemon before"
+
+
+@on_one_line
+@pytest.mark.seldom
+def test_a_restart_of_one_node_manager_after_the_other_costs_queries_no_map_run(
+    cluster, submit, gates, plain_answer
+):
+    arguments = arguments_of(gates)
+    conf = {**AUTHENTICATED, **cluster.named(), **IN_TURNS}
+    running = submit("shipments_in_turns", arguments, is_stock=False, **conf)
+    wait_for_a_turn(gates)
+    for node in cluster.yarn.nodes * 2:
+        shuffles = cluster.log_of(node).count(TAKEN_OVER)
+        cluster.restart(node)
+        assert cluster.log_of(node).count(TAKEN_OVER) > shuffles, "it had none of the queries"
+        # The driver knows that it is back.
+        registered = lambda at=node: cluster.counts_of(at)["register_shuffles"]  # noqa: E731
+        wait_until(registered, "its next shuffle", timeout_s=120)
+    gates.open_all()
+    outcome = running.wait()
+    assert outcome.answer == plain_answer(Job("shipments_in_turns", arguments, conf=conf))
+    assert_no_task_ran_again(outcome)
+
+
 @on_one_line
 @pytest.mark.seldom
 def test_a_node_manager_that_stops_leaves_secrets_and_shuffles_to_applications_on_other_hosts(
@@ -244,8 +289,8 @@ def test_a_node_manager_that_stops_leaves_secrets_and_shuffles_to_applications_o
         stopped = found.yarn.nodes[0]
         stopped.stop()
         assert len(found.secrets(running.application)) == 2
-        (log,) = stopped.folder.rglob("daemon.log")
-        assert "stopped" in log.read_text() and "application ended" not in log.read_text()
+        log = found.log_of(stopped)
+        assert "stopped" in log and "application ended" not in log
         log = stopped.log.read_text()
         assert f"{running.application} may live on other hosts" in log, "YARN says it has ended"
     finally:
