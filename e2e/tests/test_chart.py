@@ -55,8 +55,9 @@ def test_a_container_has_the_memory_that_the_daemon_needs_beside_its_own(name):
     [flag] = [word for word in container["args"] if word.startswith("--memory=")]
     memory = int(flag.removeprefix("--memory=").removesuffix("MiB"))
     beside = max(128, memory // 4) if memory < 512 else memory // 8
-    if any(word.startswith("--secrets=") for word in container["args"]):
-        beside += 4096 * 64 // 1024  # each connection may encrypt
+    flags = {word.partition("=")[0] for word in container["args"]}
+    # Each connection may encrypt.
+    beside += 4096 * max(64 * ("--secrets" in flags), 144 * ("--tls-cert" in flags)) // 1024
     resources = container["resources"]
     assert mebibytes(resources["limits"]["memory"]) == memory + beside
     assert resources["requests"]["memory"] == resources["limits"]["memory"]
@@ -122,6 +123,20 @@ def test_a_service_with_secrets_reads_them_from_a_mounted_secret():
     assert volume["secret"] == {"secretName": "lodestone-secrets", "defaultMode": 0o440}
 
 
+def test_a_service_with_tls_reads_its_certificate_from_a_mounted_secret():
+    container, pod = container_of("tls"), workload_of("tls")["spec"]["template"]["spec"]
+    flags = {"--tls-cert=/tls/tls.crt", "--tls-key=/tls/tls.key", "--encrypted-only"}
+    assert flags <= set(container["args"])
+    [volume] = [volume for volume in pod["volumes"] if "secret" in volume]
+    # Nobody else in the container reads the key, and nothing else of the Secret is there.
+    items = [{"key": name, "path": name} for name in ("tls.crt", "tls.key")]
+    assert volume["secret"] == {
+        "secretName": "lodestone-tls", "defaultMode": 0o440, "items": items
+    }  # fmt: skip
+    [mount] = [mount for mount in container["volumeMounts"] if mount["name"] == volume["name"]]
+    assert mount["mountPath"] == "/tls" and mount["readOnly"]
+
+
 def test_the_schema_describes_every_value_of_the_chart():
     schema = json.loads((CHART / "values.schema.json").read_text())
     values = yaml.safe_load((CHART / "values.yaml").read_text())
@@ -165,7 +180,7 @@ def test_helm_finds_no_fault_in_the_chart(name):
         ("memroy=8Gi", "memroy"),
         ("kind=Deployment", "kind"),
         ("kind=DaemonSet", "hostPaths"),
-        ("secrets.encryptedOnly=true", "existingSecret"),
+        ("encryptedOnly=true", "existingSecret"),
         ("user=65534", "user"),
         ("memory=63Mi", "memory"),
         ("image.digest=sha256:1", "digest"),
@@ -235,6 +250,21 @@ def test_the_notes_name_every_service_as_an_application_must(notes_for):
     names = [f"lodestone-{i}.lodestone.shuffle.svc:7337" for i in range(2)]
     assert f"  spark.lodestone.services={','.join(names)}\n" in text
     assert text.startswith("The image lodestone:0.1.0 runs as StatefulSet shuffle/lodestone.\n")
+
+
+@pytest.mark.seldom
+def test_the_notes_name_the_keys_of_an_application_that_encrypts(notes_for):
+    tls, secrets = notes_for("tls"), notes_for("secrets")
+    both = notes_for("secrets", "--set", "tls.existingSecret=lodestone-tls")
+    for text in (tls, both):
+        assert "  spark.ssl.rpc.enabled=true\n" in text
+        assert "  spark.ssl.rpc.openSslEnabled=true\n" in text
+        assert "  spark.ssl.rpc.certChain=/tls/tls.crt\n" in text
+        assert "  spark.kubernetes.executor.secrets.lodestone-tls=/tls\n" in text
+    # Nothing is encrypted twice.
+    assert "crypto" not in tls + both and "  spark.network.crypto.enabled=true\n" in secrets
+    assert "spark.authenticate=true" in both and "spark.authenticate" not in tls
+    assert "no secrets: every client" in tls and "spark.ssl" not in secrets
 
 
 @pytest.mark.seldom

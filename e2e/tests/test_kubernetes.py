@@ -12,7 +12,9 @@ import pytest
 import yaml
 
 from harness import driver, jvm
+from harness.certificate import certificate
 from harness.helm import RENDERED
+from harness.in_turns import IN_TURNS, arguments_of, assert_no_task_ran_again, wait_for_a_turn
 from harness.kubernetes.cluster import Kubernetes
 from harness.kubernetes.control_plane import ControlPlane
 from harness.kubernetes.daemonset import with_directories
@@ -85,6 +87,11 @@ def gates(kubernetes):
 def job_on(kubernetes, gates, spark, passes=1, **conf) -> Job:
     """Returns a job with two executors, which are pods."""
     arguments = {"maps": MAPS, "partitions": PARTITIONS, "passes": passes, "gates": gates.address}
+    return Job("keyed_rows", arguments, **in_pods(kubernetes, spark, conf))
+
+
+def in_pods(kubernetes, spark, conf) -> dict:
+    """Returns the rest of such a job."""
     ours = {
         "spark.kubernetes.namespace": "jobs",
         "spark.kubernetes.container.image": "spark",
@@ -102,7 +109,7 @@ def job_on(kubernetes, gates, spark, passes=1, **conf) -> Job:
         "spark.driver.extraJavaOptions": f"{jvm.options(spark)} -Dsun.net.inetaddr.ttl=5",
     }
     settings = ours | kubernetes.conf | conf
-    return Job("keyed_rows", arguments, kubernetes.api.master, settings, kubernetes.driver)
+    return {"master": kubernetes.api.master, "conf": settings, "driver": kubernetes.driver}
 
 
 @pytest.fixture
@@ -215,6 +222,30 @@ def test_a_rolling_update_while_maps_push_and_readers_read_costs_no_map_run(
         assert old.story == [("hook", False), ("signal", "SIGTERM"), ("exit", 0)]
 
 
+@pytest.mark.seldom
+@pytest.mark.lines("4.1")
+def test_a_rolling_update_costs_queries_no_map_run(
+    kubernetes, manifest, spark, gates, start_job, finish
+):
+    usual = manifest_of("usual")["spec"]
+    manifest["spec"]["minReadySeconds"] = usual["minReadySeconds"]
+    services = kubernetes.stateful_set(manifest)
+    before = services.start()
+    conf = {"spark.lodestone.services": SERVICES, **IN_TURNS}
+    arguments = arguments_of(gates)
+    job = Job("shipments_in_turns", arguments, **in_pods(kubernetes, spark, conf))
+    running = start_job(job)
+    wait_for_a_turn(gates)
+    after = services.update()
+    outcome = finish(running, job)
+    assert_no_task_ran_again(outcome)
+    for old, new in zip(before, after, strict=True):
+        assert old.address != new.address
+        # The queries need its data, so the daemon handed it over.
+        assert old.story == [("hook", False), ("signal", "SIGTERM"), ("exit", 0)]
+        assert "taken over from the daemon before" in new.log.read_text()
+
+
 def two_at_a_time(gates, stage: str, first: int) -> tuple[Callable, Callable]:
     """Returns what waits until the next two tasks are at their gates, and what opens these."""
     waits, opens = (itertools.count(first) for _ in range(2))
@@ -298,8 +329,7 @@ def test_services_with_a_mounted_secret_serve_applications_that_have_it(
 ):
     file = tmp_path / "secret"
     file.write_bytes(b"32 bytes that nobody has guessed")
-    for namespace in ("shuffle", "jobs"):
-        kubernetes.apply(secret_of(base64.b64encode(file.read_bytes()), namespace))
+    give_secret(kubernetes, "lodestone-secrets", default=base64.b64encode(file.read_bytes()))
     services = kubernetes.stateful_set(manifest_of("secrets"))
     services.start()
     names = [f"lodestone-{i}.lodestone.shuffle.svc:7337" for i in range(3)]
@@ -318,7 +348,38 @@ def test_services_with_a_mounted_secret_serve_applications_that_have_it(
     assert outcome.reasons() == {}
 
 
-def secret_of(default: bytes, namespace: str) -> dict:
-    metadata = {"name": "lodestone-secrets", "namespace": namespace}
-    data = {"default": base64.b64encode(default).decode()}
-    return {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": data}
+@pytest.mark.lines("4.1")
+def test_services_with_a_mounted_certificate_serve_applications_over_tls(
+    kubernetes, spark, gates, start_job, finish, tmp_path
+):
+    made = certificate(tmp_path)
+    folder = tmp_path / "tls"
+    folder.mkdir()
+    chain, key = made.cert.rename(folder / "tls.crt"), made.key.rename(folder / "tls.key")
+    pair = {path.name: path.read_bytes() for path in (chain, key)}
+    give_secret(kubernetes, "lodestone-tls", "kubernetes.io/tls", **pair)
+    services = kubernetes.stateful_set(manifest_of("tls"))
+    services.start()
+    conf = {
+        "spark.ssl.rpc.enabled": "true",
+        # Otherwise Spark asks for a key store.
+        "spark.ssl.rpc.openSslEnabled": "true",
+        "spark.ssl.rpc.certChain": str(chain),
+        "spark.ssl.rpc.privateKey": str(key),
+        # The driver has the files there.
+        "spark.kubernetes.executor.secrets.lodestone-tls": str(folder),
+    }
+    job = remote(kubernetes, gates, spark, **conf)
+    outcome = finish(start_job(job), job)
+    assert outcome.report["totals"]["remote"] == 1
+    assert outcome.report["totals"]["originalsRead"] == 0
+    assert outcome.reasons() == {}
+
+
+def give_secret(kubernetes, name: str, kind: str = "Opaque", **data: bytes) -> None:
+    """Makes a Secret for the services, and one for executors."""
+    encoded = {key: base64.b64encode(value).decode() for key, value in data.items()}
+    for namespace in ("shuffle", "jobs"):
+        metadata = {"name": name, "namespace": namespace}
+        secret = {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "type": kind}
+        kubernetes.apply(secret | {"data": encoded})

@@ -58,7 +58,8 @@ class Pod(threading.Thread):
         self._folder = node.folder / "pods" / self.uid
         self._process: ContainerProcess | None = None
         self._restarts = 0
-        self.is_ready = False
+        self.is_ready = self._was_ready = False
+        self._changed_at = now()
         self.is_ending = False
         self._is_forgotten = False
         # What happened at its end, in order: whether the hook succeeded, signals, the exit code.
@@ -244,7 +245,13 @@ class Pod(threading.Thread):
 
     def _report(self, phase: str, state: dict) -> None:
         ready = "True" if self.is_ready else "False"
-        conditions = [{"type": kind, "status": ready} for kind in ("Ready", "ContainersReady")]
+        if self._was_ready != self.is_ready:
+            # Controllers ask how long a pod has been ready.
+            self._was_ready, self._changed_at = self.is_ready, now()
+        conditions = [
+            {"type": kind, "status": ready, "lastTransitionTime": self._changed_at}
+            for kind in ("Ready", "ContainersReady")
+        ]
         status = {
             "phase": phase,
             "podIP": self.address,

@@ -3,6 +3,7 @@
 
 import copy
 import itertools
+import threading
 from collections.abc import Callable
 
 from ..daemon import wait_until
@@ -43,11 +44,14 @@ class StatefulSet:
         return self.ready()
 
     def update(self, before: Step = nothing, while_away: Step = nothing) -> list[Pod]:
-        """Replaces one pod after another: the next one when the one before is ready again. Calls
-        `before` when it is about to delete a pod, and `while_away` when the pod has ended."""
+        """Replaces one pod after another: the next one when the one before has been ready again for
+        as long as the manifest says. Calls `before` when it is about to delete a pod, and
+        `while_away` when the pod has ended."""
         for number in reversed(range(self.spec["replicas"])):
             before()
             self.replace(number, while_away)
+            if number > 0:
+                threading.Event().wait(self.spec.get("minReadySeconds", 0))
         return self.ready()
 
     def replace(self, number: int, while_away: Step = nothing) -> Pod:

@@ -77,9 +77,13 @@ spec:
         - --executor-root=/var/empty
         {{- if .Values.secrets.existingSecret }}
         - --secrets=/secrets
-        {{- if .Values.secrets.encryptedOnly }}
-        - --encrypted-only
         {{- end }}
+        {{- if .Values.tls.existingSecret }}
+        - --tls-cert=/tls/tls.crt
+        - --tls-key=/tls/tls.key
+        {{- end }}
+        {{- if .Values.encryptedOnly }}
+        - --encrypted-only
         {{- end }}
         {{- if .Values.zone.fromNode }}
         - --zone=$(LODESTONE_ZONE)
@@ -134,13 +138,30 @@ spec:
           mountPath: /secrets
           readOnly: true
         {{- end }}
-  {{- if or .Values.secrets.existingSecret (eq .Values.kind "DaemonSet") }}
+        {{- if .Values.tls.existingSecret }}
+        - name: tls
+          mountPath: /tls
+          readOnly: true
+        {{- end }}
+  {{- if or .Values.secrets.existingSecret .Values.tls.existingSecret (eq .Values.kind "DaemonSet") }}
   volumes:
     {{- if .Values.secrets.existingSecret }}
     - name: secrets
       secret:
         secretName: {{ .Values.secrets.existingSecret }}
         defaultMode: 0440
+    {{- end }}
+    {{- if .Values.tls.existingSecret }}
+    - name: tls
+      secret:
+        secretName: {{ .Values.tls.existingSecret }}
+        # For the group of the daemon alone.
+        defaultMode: 0440
+        items:
+          - key: tls.crt
+            path: tls.crt
+          - key: tls.key
+            path: tls.key
     {{- end }}
     {{- if eq .Values.kind "DaemonSet" }}
     {{- range $number, $path := .Values.storage.hostPaths }}

@@ -7,12 +7,13 @@
 {{ mul $number (get (dict "Mi" 1 "Gi" 1024 "Ti" 1048576) $unit) }}
 {{- end -}}
 
-{{/* The memory of the container in MiB: `memory`, and what the process needs beside it (docs/operations.md). With secrets each of 4,096
-     connections may encrypt, which takes 64 KiB. */}}
+{{/* The memory of the container in MiB: `memory`, and what the process needs beside it (docs/operations.md). Each of 4,096
+     connections may encrypt, which takes 64 KiB with secrets, and 144 KiB with TLS. */}}
 {{- define "lodestone.containerMemory" -}}
 {{- $memory := include "lodestone.memory" . | int64 -}}
 {{- $beside := ternary (max 128 (div $memory 4)) (div $memory 8) (lt $memory 512) -}}
-{{ add $memory $beside (ternary 256 0 (ne .Values.secrets.existingSecret "")) }}
+{{- $secrets := ternary 256 0 (ne .Values.secrets.existingSecret "") -}}
+{{ add $memory $beside (ternary 576 $secrets (ne .Values.tls.existingSecret "")) }}
 {{- end -}}
 
 {{/* Seconds for the end of a pod: the drain, and twice the time in which the disks write out seventeen thirty-seconds of `memory`, at
