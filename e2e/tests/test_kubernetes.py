@@ -21,6 +21,7 @@ from harness.kubernetes.daemonset import with_directories
 from harness.kubernetes.images import spark_image, unpacked
 from harness.kubernetes.server import ApiServer
 from harness.kubernetes.statefulset import StatefulSet
+from harness.kubernetes.submitted import SubmittedJob
 from harness.paths import DAEMON, ROOT
 from harness.processes import command_line, descendants
 from harness.spark_process import Job
@@ -123,6 +124,20 @@ def finish(gates, plain_answer):
         return outcome
 
     return to_the_end
+
+
+@pytest.fixture
+def submit(kubernetes, spark):
+    """Submits jobs in cluster mode."""
+    started = []
+
+    def run(job: Job) -> SubmittedJob:
+        started.append(SubmittedJob(spark, kubernetes, job))
+        return started[-1]
+
+    yield run
+    for job in started:
+        job.kill()
 
 
 def daemons_in(pod) -> list[str]:
@@ -258,6 +273,24 @@ def two_at_a_time(gates, stage: str, first: int) -> tuple[Callable, Callable]:
             gates.wait_reached(name)
 
     return wait, lambda: gates.open(*pair(opens))
+
+
+@pytest.mark.seldom
+@pytest.mark.lines("4.1")
+def test_in_cluster_mode_services_keep_the_outputs_of_a_killed_pod_through_an_update(
+    kubernetes, services, spark, gates, submit, finish
+):
+    services.start()
+    job = remote(kubernetes, gates, spark)
+    running = submit(job)
+    gates.run_first_pass(MAPS)
+    kubernetes.kill(executor_pods(kubernetes)[0])
+    services.update()
+    outcome = finish(running, job)
+    assert gates.map_runs(MAPS) == [1] * MAPS
+    assert outcome.report["totals"]["remote"] == 1
+    assert outcome.report["totals"]["originalsRead"] == 0
+    assert outcome.reasons() == {}
 
 
 @pytest.mark.seldom

@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 
 from .network import within
 
-PODS = "/api/v1/pods"
+PODS, SERVICES = "/api/v1/pods", "/api/v1/services"
 TIMEOUT_S = 30
 MERGE = "application/merge-patch+json"
 

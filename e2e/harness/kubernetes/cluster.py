@@ -58,6 +58,18 @@ class Kubernetes:
             "spark.kubernetes.trust.certificates": "true",
         }
 
+    @property
+    def conf_of_submissions(self) -> dict[str, str]:
+        """Returns the same for a job in cluster mode."""
+        if not self.api.token:
+            return {}
+        prefix = "spark.kubernetes.authenticate"
+        keys = (f"{prefix}.submission.oauthToken", f"{prefix}.driver.oauthToken")
+        return {
+            **dict.fromkeys(keys, self.api.token),
+            "spark.kubernetes.trust.certificates": "true",
+        }
+
     def stop(self) -> None:
         self._all.close()
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from ..paths import spark_home
 
-EXECUTOR = Path(__file__).with_name("executor.sh")
+ENTRY_POINT = Path(__file__).with_name("spark.sh")
 
 
 @dataclass(frozen=True)
@@ -54,4 +54,4 @@ def blob(archive: tarfile.TarFile, descriptor: dict) -> bytes:
 def spark_image(spark_version: str) -> Image:
     """Returns an image of Spark: this machine, with an entry point as that of Spark's image."""
     environment = {"SPARK_HOME": str(spark_home(spark_version)), "PATH": os.environ["PATH"]}
-    return Image(Path("/"), [str(EXECUTOR)], environment=environment)
+    return Image(Path("/"), [str(ENTRY_POINT)], environment=environment)

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The kubelet of the only node: takes every pod that no node has, and runs it."""
+"""The kubelet of the only node: takes every pod that no node has, and runs it. It knows services
+too, in place of DNS."""
 
 import http.client
 import threading
+from collections.abc import Callable
 from contextlib import suppress
 
-from .api import PODS, Api, ApiError, Watch, path_of
+from .api import PODS, SERVICES, Api, ApiError, Watch, path_of
 from .pod import Node, Pod
 
 NAME = "node-1"
@@ -13,16 +15,20 @@ STOP_TIMEOUT_S = 60
 
 
 class Kubelet:
-    """Watches pods in a thread of its own."""
+    """Watches pods and services, each in a thread of its own."""
 
     def __init__(self, node: Node):
         self._node = node
         self._api: Api = node.api
         self._pods: dict[str, Pod] = {}
         self._is_over = False
-        self._watched: Watch | None = None
-        self._thread = threading.Thread(target=self._watch, daemon=True)
-        self._thread.start()
+        self._watched: dict[str, Watch] = {}
+        seen = {PODS: self._see, SERVICES: node.names.see_service}
+        self._threads = [
+            threading.Thread(target=self._watch, args=one, daemon=True) for one in seen.items()
+        ]
+        for thread in self._threads:
+            thread.start()
 
     def pod(self, name: str) -> Pod:
         """Returns the newest pod of a name."""
@@ -31,10 +37,11 @@ class Kubelet:
     def stop(self) -> None:
         """Ends all pods. No other one starts meanwhile."""
         self._is_over = True
-        if self._watched is not None:
-            self._watched.stop()
-        self._thread.join(STOP_TIMEOUT_S)
-        assert not self._thread.is_alive(), "the kubelet does not end"
+        for watched in list(self._watched.values()):
+            watched.stop()
+        for thread in self._threads:
+            thread.join(STOP_TIMEOUT_S)
+            assert not thread.is_alive(), "the kubelet does not end"
         for pod in list(self._pods.values()):
             pod.forget()
         self.join()
@@ -45,20 +52,21 @@ class Kubelet:
             pod.join(STOP_TIMEOUT_S)
             assert not pod.is_alive(), f"{pod.name} does not end"
 
-    def _watch(self) -> None:
+    def _watch(self, path: str, see: Callable[[str, dict], None]) -> None:
         while not self._is_over:
             # A stopped server, or the end of one watch, ends neither the pods nor the kubelet.
             with suppress(OSError, ApiError, ValueError, http.client.HTTPException):
-                listed = self._api.get(PODS)
-                for pod in listed["items"]:
-                    self._see("MODIFIED", pod)
-                self._watched = self._api.watch(PODS, listed["metadata"]["resourceVersion"])
+                listed = self._api.get(path)
+                for thing in listed["items"]:
+                    see("MODIFIED", thing)
+                watched = self._api.watch(path, listed["metadata"]["resourceVersion"])
+                self._watched[path] = watched
                 if self._is_over:
-                    self._watched.stop()
-                for event, pod in self._watched:
+                    watched.stop()
+                for event, thing in watched:
                     if self._is_over or event == "ERROR":
                         break
-                    self._see(event, pod)
+                    see(event, thing)
 
     def _see(self, event: str, pod: dict) -> None:
         uid = pod["metadata"]["uid"]

@@ -10,6 +10,11 @@ def of(content_type: str) -> Callable[[dict, object], dict]:
     return in_steps if content_type.startswith("application/json-patch") else merged
 
 
+def may_create(content_type: str) -> bool:
+    """Returns whether a patch is a whole object, which may be new (server-side apply)."""
+    return content_type.startswith("application/apply-patch")
+
+
 def merged(thing: object, patch: object) -> object:
     """Applies a JSON merge patch (RFC 7396)."""
     if not isinstance(patch, dict):

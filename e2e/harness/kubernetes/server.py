@@ -156,7 +156,12 @@ class Request(http.server.BaseHTTPRequestHandler):
 
     def _patch(self, key: Key, _: dict, body) -> dict:
         apply = patches.of(self.headers["Content-Type"])
-        return self._store.change(key, lambda thing: apply(thing, body))
+        try:
+            return self._store.change(key, lambda thing: apply(thing, body))
+        except Missing:
+            if not patches.may_create(self.headers["Content-Type"]):
+                raise
+            return self._store.create(key, body)
 
     def _delete(self, key: Key, query: dict[str, str], body: dict) -> dict:
         grace_s = body.get("gracePeriodSeconds")

@@ -1,7 +1,10 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# The entry point of the tests' image of Spark: starts an executor from the variables that Spark gives to its pod.
+# The entry point of the tests' image of Spark: starts a driver, or an executor from the variables that Spark gives to its pod.
 set -euo pipefail
+if [ "$1" = driver ]; then
+  exec "$SPARK_HOME/bin/spark-submit" --deploy-mode client --conf "spark.driver.bindAddress=$SPARK_DRIVER_BIND_ADDRESS" "${@:2}"
+fi
 [ "$1" = executor ]
 options=()
 for name in $(compgen -v SPARK_JAVA_OPT_ | sort -t_ -k4 -n); do options+=("${!name}"); done
