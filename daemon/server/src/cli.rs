@@ -37,8 +37,9 @@ pub enum Verb {
     /// Show the outcome of an application's shuffles, and the reasons.
     ///
     /// Drivers report to the services that they use, and these keep the report after the
-    /// application's end. Example: lodestone explain app-20260101120000-0000 --service
-    /// host1:7337,host2:7337
+    /// application's end. It is also in Spark's event log, which outlives the services. Examples:
+    /// lodestone explain app-20260101120000-0000 --service host1:7337,host2:7337; lodestone explain
+    /// --event-log /logs/app-20260101120000-0000
     Explain(ExplainArgs),
     /// Drain a service, so that it can end without a loss.
     ///
@@ -67,8 +68,17 @@ pub enum Verb {
 #[derive(Debug, Args)]
 pub struct ExplainArgs {
     /// Spark's application id. Without it, the command lists the applications of the services
-    #[arg(value_name = "APP")]
+    #[arg(value_name = "APP", group = "one")]
     pub app: Option<String>,
+    /// Spark's event log of an application in place of services: a file, or the directory of a
+    /// rolling log. Given twice, it also compares the two applications
+    #[arg(
+        long = "event-log",
+        value_name = "PATH",
+        group = "one",
+        conflicts_with = "services"
+    )]
+    pub event_logs: Vec<PathBuf>,
     /// The services to ask; the newest report is shown
     #[arg(
         long = "service",
@@ -78,7 +88,7 @@ pub struct ExplainArgs {
     )]
     pub services: Vec<String>,
     /// Print the report as the driver made it
-    #[arg(long, requires = "app")]
+    #[arg(long, requires = "one")]
     pub json: bool,
     /// File with the secret of the application, or directory with a file of its id, as the services
     /// have it

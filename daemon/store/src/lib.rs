@@ -73,6 +73,7 @@ mod sync;
 
 pub use index::chunk::CHUNK_BYTES;
 pub use life::fetch::{ChunkData, FoundChunk, Part};
+pub use life::holdings::Holding;
 pub use life::push::Batch;
 pub use merge::STEP_BYTES;
 pub use open::StoreConfig;

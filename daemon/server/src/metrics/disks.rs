@@ -15,6 +15,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
+use serde::Serialize;
 
 use super::latency;
 use super::stopwatch::Stopwatch;
@@ -35,6 +36,21 @@ struct Disk {
     write_failures: Counter,
     free_bytes: Gauge,
     size_bytes: Gauge,
+}
+
+/// What was last seen of a data directory.
+#[derive(Debug, Serialize)]
+pub struct SeenDisk {
+    /// As the operator wrote it.
+    pub dir: String,
+    /// Bytes free on its disk.
+    pub free_bytes: u64,
+    /// Bytes in use and free on its disk. 0: its disk does not answer.
+    pub size_bytes: u64,
+    /// Bytes written to it by this daemon.
+    pub written_bytes: u64,
+    /// Writes to it that failed.
+    pub write_failures: u64,
 }
 
 /// All data directories, and the file system below them.
@@ -84,6 +100,19 @@ impl MeasuredFs {
             disks,
             registry,
         }
+    }
+
+    /// Returns what was last seen of each data directory. Asks no disk.
+    pub(super) fn seen(&self) -> Vec<SeenDisk> {
+        let unsigned = |gauge: &Gauge| gauge.get().cast_unsigned();
+        let seen = |disk: &Disk| SeenDisk {
+            dir: disk.roots[0].to_string_lossy().into_owned(),
+            free_bytes: unsigned(&disk.free_bytes),
+            size_bytes: unsigned(&disk.size_bytes),
+            written_bytes: disk.write_bytes.get(),
+            write_failures: disk.write_failures.get(),
+        };
+        self.disks.iter().map(seen).collect()
     }
 
     /// Returns the metrics.

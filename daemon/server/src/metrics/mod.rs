@@ -15,7 +15,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
-use disks::MeasuredFs;
+use disks::{MeasuredFs, SeenDisk};
 
 /// The first word of each name, so that names of other programs differ.
 const PREFIX: &str = "lodestone";
@@ -123,6 +123,11 @@ metrics! {
 }
 
 impl Metrics {
+    /// What was last seen of each data directory.
+    pub fn disks(&self) -> Vec<SeenDisk> {
+        self.fs.seen()
+    }
+
     /// OpenMetrics text, with gauges of this load. Asks the disks, and so blocks.
     pub fn text(&self, load: &Load) -> Result<String, fmt::Error> {
         let signed = |bytes: u64| i64::try_from(bytes).unwrap_or(i64::MAX);

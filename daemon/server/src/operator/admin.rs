@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-//! For operators: `/health`, `/metrics`, `/status` over HTTP. Read only, one request for each
-//! connection.
+//! For operators, over HTTP: a page at `/`, and what it shows at `/status` and `/applications`;
+//! `/health`, `/metrics`. Read only, one request for each connection.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::State;
 use axum::http::StatusCode;
-use axum::http::header::CONTENT_TYPE;
+use axum::http::header::{CONTENT_SECURITY_POLICY, CONTENT_TYPE};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
@@ -25,6 +25,13 @@ use crate::service::Service;
 
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
+/// No other source than this endpoint.
+const PAGE_POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; \
+                           connect-src 'self'; img-src data:; frame-ancestors 'none'";
+
+/// Applications that are listed.
+const MAX_APPLICATIONS: usize = 100;
+
 /// Connections at a time.
 const MAX_CONNECTIONS: usize = 32;
 
@@ -40,6 +47,8 @@ const MAX_HEAD_BYTES: usize = 16 << 10;
 /// Serves until the switch is thrown.
 pub async fn run(listener: TcpListener, service: Arc<Service>, mut stop: watch::Receiver<bool>) {
     let routes = Router::new()
+        .route("/", get(page))
+        .route("/applications", get(applications))
         .route("/health", get(health))
         .route("/metrics", get(metrics_text))
         .route("/status", get(status))
@@ -106,8 +115,47 @@ async fn status(State(service): State<Arc<Service>>) -> Response {
         "connections": load.connections,
         "shuffles": load.shuffles,
         "segments": service.metrics.merge_segments_total.get(),
+        "push_bytes_total": service.metrics.push_bytes_total.get(),
+        "push_refused_total": service.metrics.push_refused_total.get(),
+        "fetch_bytes_total": service.metrics.fetch_bytes_total.get(),
+        "fetch_failures_total": service.metrics.fetch_failures_total.get(),
+        "authentication_failures_total": service.metrics.authentication_failures_total.get(),
+        "disks": service.metrics.disks(),
     }))
     .into_response()
+}
+
+/// The page asks again and again for what it shows. It takes nothing from another server, and runs
+/// no script but its own.
+async fn page() -> Response {
+    let headers = [
+        (CONTENT_TYPE, "text/html; charset=utf-8"),
+        (CONTENT_SECURITY_POLICY, PAGE_POLICY),
+    ];
+    (headers, include_str!("page.html")).into_response()
+}
+
+async fn applications(State(service): State<Arc<Service>>) -> Response {
+    // Counts the bytes of each partition, of which there may be millions.
+    let counted = tokio::task::spawn_blocking(move || {
+        let (holdings, count) = service.store.holdings(MAX_APPLICATIONS);
+        let each = holdings.iter().map(|one| {
+            json!({
+                "application": one.app.to_string(),
+                "attempt": one.attempt.to_string(),
+                "merged_shuffles": one.merged_shuffles,
+                "remote_shuffles": one.remote_shuffles,
+                "bytes": one.bytes,
+                "memory_bytes": one.unwritten_bytes,
+                "lease_left_ms": one.lease_left_ms,
+            })
+        });
+        json!({"count": count, "applications": each.collect::<Vec<_>>()})
+    });
+    match counted.await {
+        Ok(counted) => Json(counted).into_response(),
+        Err(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
+    }
 }
 
 #[cfg(test)]

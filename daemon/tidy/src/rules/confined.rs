@@ -15,12 +15,13 @@ struct Confined {
     advice: &'static str,
 }
 
-/// Reading the configuration once before the daemon serves, secrets, a certificate, and the
-/// announce file, are no data path; `bench` and `sort` are programs of their own, which no daemon
-/// runs.
+/// Reading the configuration once before the daemon serves, secrets, a certificate, the announce
+/// file, and event logs for a person, are no data path; `bench` and `sort` are programs of their
+/// own, which no daemon runs.
 const DISK: &[&str] = &[
     "daemon/store/src/fs/",
     "daemon/server/src/config",
+    "daemon/server/src/operator/explain/event_log",
     "daemon/server/src/process/announce",
     "daemon/server/src/process/memory",
     "daemon/server/src/service/certificate",

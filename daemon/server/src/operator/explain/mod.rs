@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `lodestone explain`: asks daemons for the reports of drivers, and shows them to a person.
+//! `lodestone explain`: shows the reports of drivers to a person. Daemons have them, and event logs
+//! of Spark.
 
 mod columns;
+mod comparison;
+mod event_log;
 mod page;
 
 use std::io::{self, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use lodestone_model::{AppId, spark_id};
@@ -49,6 +52,12 @@ pub enum ExplainError {
         /// The error.
         source: serde_json::Error,
     },
+    /// An event log has no report.
+    #[error(transparent)]
+    EventLog(#[from] event_log::EventLogError),
+    /// More than can be compared.
+    #[error("{0} event logs: name one, or two to compare")]
+    TooManyLogs(usize),
     /// Stdout is closed.
     #[error("writing to stdout: {0}")]
     Output(#[from] io::Error),
@@ -66,8 +75,50 @@ struct Found {
     kept: ReportKept,
 }
 
-/// Asks each service, and shows the newest report of each attempt.
+/// Shows the reports that the arguments name.
 pub fn run(args: &ExplainArgs) -> Result<(), ExplainError> {
+    let text = match args.event_logs.as_slice() {
+        [] => asked(args)?,
+        logs => logged(logs, args.json)?,
+    };
+    Ok(io::stdout().lock().write_all(text.as_bytes())?)
+}
+
+/// Reads event logs. Two of them are compared.
+fn logged(logs: &[PathBuf], as_json: bool) -> Result<String, ExplainError> {
+    if logs.len() > 2 {
+        return Err(ExplainError::TooManyLogs(logs.len()));
+    }
+    let (mut text, mut pages) = (String::new(), Vec::new());
+    for path in logs {
+        let logged = event_log::read(path)?;
+        for note in logged.notes {
+            writeln!(io::stderr().lock(), "{note}")?;
+        }
+        let report = logged.report.to_string();
+        if as_json {
+            text.push_str(&report);
+            text.push('\n');
+        } else {
+            let page = Page::read(&report).map_err(|source| ExplainError::Report {
+                app: path.display().to_string(),
+                source,
+            })?;
+            let heading = format!("{}: from {}", page.application(), path.display());
+            text.push_str(&page.text(&heading));
+            text.push('\n');
+            pages.push(page);
+        }
+    }
+    if let [first, second] = pages.as_slice() {
+        text.push_str(&comparison::text(first, second));
+    }
+    // A log may come from anywhere. A terminal obeys control characters.
+    Ok(text.replace(|c: char| c.is_control() && c != '\n', " "))
+}
+
+/// Asks each service, and returns the newest report of each attempt.
+fn asked(args: &ExplainArgs) -> Result<String, ExplainError> {
     let app = args.app.as_deref().unwrap_or_default();
     let found = newest(found(args, app)?);
     let text = match &args.app {
@@ -85,7 +136,7 @@ pub fn run(args: &ExplainArgs) -> Result<(), ExplainError> {
             .collect(),
         Some(_) => explained(&found)?,
     };
-    Ok(io::stdout().lock().write_all(text.as_bytes())?)
+    Ok(text)
 }
 
 fn found(args: &ExplainArgs, app: &str) -> Result<Vec<Found>, ExplainError> {
@@ -132,7 +183,7 @@ fn explained(found: &[Found]) -> Result<String, ExplainError> {
             app: one.kept.app.to_string(),
             source,
         })?;
-        Ok(page.text(one))
+        Ok(page.text(&page::heading(one)))
     });
     Ok(pages
         .collect::<Result<Vec<_>, ExplainError>>()?

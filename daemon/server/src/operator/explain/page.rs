@@ -3,6 +3,7 @@
 //! field counts as empty, and an unknown one is not shown.
 
 use std::collections::BTreeMap;
+use std::iter;
 
 use lodestone_model::AppAttempt;
 use serde::Deserialize;
@@ -16,40 +17,44 @@ use crate::operator::figures::{megabytes, number};
 #[serde(default, rename_all = "camelCase")]
 pub(super) struct Page {
     version: String,
-    totals: Totals,
+    pub(super) totals: Totals,
     shuffles: Vec<Shuffle>,
     services: Vec<Service>,
+    /// Empty in reports of older drivers.
+    application: String,
     /// The meaning of each code.
     sentences: BTreeMap<String, String>,
+    /// What to do about each code. Empty in reports of older drivers.
+    remedies: BTreeMap<String, String>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-struct Totals {
-    shuffles: u64,
-    merged: u64,
-    plain: u64,
-    remote: u64,
-    readers_waited_millis: u64,
+pub(super) struct Totals {
+    pub(super) shuffles: u64,
+    pub(super) merged: u64,
+    pub(super) plain: u64,
+    pub(super) remote: u64,
+    pub(super) readers_waited_millis: u64,
     #[serde(flatten)]
-    counts: Counts,
+    pub(super) counts: Counts,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-struct Counts {
-    blocks_pushed: u64,
-    bytes_pushed: u64,
-    push_requests: u64,
-    chunks_read: u64,
-    chunk_bytes: u64,
-    local_chunk_bytes: u64,
-    merged_blocks_read: u64,
-    originals_read: u64,
-    row_bytes: u64,
-    encoded_bytes: u64,
-    compressed_bytes: u64,
-    reasons: BTreeMap<String, u64>,
+pub(super) struct Counts {
+    pub(super) blocks_pushed: u64,
+    pub(super) bytes_pushed: u64,
+    pub(super) push_requests: u64,
+    pub(super) chunks_read: u64,
+    pub(super) chunk_bytes: u64,
+    pub(super) local_chunk_bytes: u64,
+    pub(super) merged_blocks_read: u64,
+    pub(super) originals_read: u64,
+    pub(super) row_bytes: u64,
+    pub(super) encoded_bytes: u64,
+    pub(super) compressed_bytes: u64,
+    pub(super) reasons: BTreeMap<String, u64>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -83,6 +88,9 @@ struct Service {
     host_port: String,
     state: String,
 }
+
+/// The remedy of what needs none.
+const NOTHING: &str = "Nothing.";
 
 const COLUMNS: [&str; 16] = [
     "shuffle",
@@ -119,13 +127,18 @@ pub(super) fn list(found: &[Found]) -> String {
 }
 
 impl Page {
+    pub(super) fn application(&self) -> &str {
+        &self.application
+    }
+
     pub(super) fn read(json: &str) -> Result<Self, serde_json::Error> {
         serde_json::from_str(json)
     }
 
-    pub(super) fn text(&self, found: &Found) -> String {
+    /// The text below a first line.
+    pub(super) fn text(&self, heading: &str) -> String {
         let mut text = String::new();
-        line(&mut text, &heading(found));
+        line(&mut text, heading);
         if !self.version.is_empty() {
             line(&mut text, &self.version);
         }
@@ -205,9 +218,12 @@ impl Page {
             return;
         }
         line(text, "\nwhy not more");
-        let rows = reasons.iter().map(|(code, count)| {
+        let rows = reasons.iter().flat_map(|(code, count)| {
             let sentence = self.sentences.get(code).cloned().unwrap_or_default();
-            vec![code.clone(), number(*count), sentence]
+            let remedy = self.remedies.get(code).filter(|text| *text != NOTHING);
+            let row = vec![code.clone(), number(*count), sentence];
+            let below = remedy.map(|text| vec![String::new(), String::new(), text.clone()]);
+            iter::once(row).chain(below)
         });
         indented(text, &rows.collect::<Vec<_>>(), &[0, 2]);
     }
@@ -295,7 +311,7 @@ fn known(value: Option<u64>) -> String {
     value.map_or_else(|| "-".to_owned(), number)
 }
 
-fn heading(found: &Found) -> String {
+pub(super) fn heading(found: &Found) -> String {
     let kept = &found.kept;
     let attempt = match kept.app_attempt {
         AppAttempt::NONE => String::new(),

@@ -43,7 +43,8 @@ const REPORT: &str = r#"{
             {"shuffleId": 2, "maps": 9, "partitions": 9, "sample": {"diskReadMicros": -1}, "state": "remote"}
         ],
         "services": [{"hostPort": "10.0.0.1:7337", "incarnation": "1", "state": "serving"}],
-        "sentences": {"SINGLE_MAP": "nothing to merge", "LOCAL_MAP_READ": "in place"}
+        "sentences": {"SINGLE_MAP": "nothing to merge", "LOCAL_MAP_READ": "in place"},
+        "remedies": {"SINGLE_MAP": "Nothing.", "LOCAL_MAP_READ": "See what adaptive execution does."}
     }"#;
 
 const TEXT: &str = "app-1: ended 12 s ago, says 127.0.0.1:7337
@@ -57,6 +58,7 @@ waited   1,234 ms: readers, for pushes to end
 
 why not more
   LOCAL_MAP_READ  1,100  in place
+                         See what adaptive execution does.
   SINGLE_MAP          1  nothing to merge
 
 services
@@ -75,14 +77,17 @@ pushed  merged  chunks  originals  waited ms  why not more
 
 #[test]
 fn a_report_becomes_sums_reasons_with_sentences_services_and_a_row_per_shuffle() {
-    assert_eq!(Page::read(REPORT).unwrap().text(&found(REPORT)), TEXT);
+    assert_eq!(
+        Page::read(REPORT).unwrap().text(&heading(&found(REPORT))),
+        TEXT
+    );
 }
 
 #[test]
 fn a_report_of_a_later_version_is_shown_as_far_as_it_is_known() {
     let report = r#"{"totals": {"shuffles": 300, "news": [1]},
             "shuffles": [{"shuffleId": 299}], "news": {}}"#;
-    let text = Page::read(report).unwrap().text(&found(report));
+    let text = Page::read(report).unwrap().text(&heading(&found(report)));
     assert!(text.contains("300 shuffles: 0 merged"), "{text}");
     assert!(text.contains("the last 1 of 300 shuffles"), "{text}");
     assert!(Page::read("[1]").is_err());

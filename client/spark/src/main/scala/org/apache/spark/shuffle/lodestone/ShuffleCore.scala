@@ -3,8 +3,7 @@ package org.apache.spark.shuffle.lodestone
 
 import java.io.File
 
-import org.apache.spark.{ShuffleDependency, SparkConf, TaskContext}
-import org.apache.spark.scheduler.LiveListenerBus
+import org.apache.spark.{ShuffleDependency, SparkConf, SparkContext, TaskContext}
 import org.apache.spark.shuffle._
 import org.apache.spark.shuffle.lodestone.config.{LodestoneConf, Mode}
 import org.apache.spark.shuffle.lodestone.driver.DriverCoordinator
@@ -21,6 +20,7 @@ import org.apache.spark.shuffle.lodestone.executor.push.remote.EngineOutput
 import org.apache.spark.shuffle.lodestone.executor.rows.frames.FrameDecoder
 import org.apache.spark.shuffle.lodestone.plan._
 import org.apache.spark.shuffle.lodestone.plan.counts.PackedLongs
+import org.apache.spark.shuffle.lodestone.ui.LodestoneTab
 import org.apache.spark.shuffle.lodestone.wire.Application
 import org.apache.spark.shuffle.sort.BypassMergeSortShuffleHandle
 
@@ -59,8 +59,7 @@ private[lodestone] final class ShuffleCore(
       shuffleId: Int,
       dependency: ShuffleDependency[K, V, C]): ShuffleHandle = {
     val plain = inner.register(shuffleId, dependency)
-    val listeners = dependency.rdd.sparkContext.listenerBus
-    val driver = coordinator.get(coordinated(listeners))
+    val driver = coordinator.get(coordinated(dependency.rdd.sparkContext))
     val numMaps = dependency.rdd.getNumPartitions
     val numPartitions = dependency.partitioner.numPartitions
     val engine = inner.engine.filter(_.handles.contains(plain.getClass))
@@ -269,9 +268,10 @@ private[lodestone] final class ShuffleCore(
     coordinator.ifMade(_.stop())
   }
 
-  private def coordinated(listeners: LiveListenerBus): DriverCoordinator = {
-    val made = DriverCoordinator(conf, listeners)
+  private def coordinated(context: SparkContext): DriverCoordinator = {
+    val made = DriverCoordinator(conf, context.listenerBus)
     LodestoneReport.follow(made)
+    LodestoneTab.addTo(context)
     made
   }
 

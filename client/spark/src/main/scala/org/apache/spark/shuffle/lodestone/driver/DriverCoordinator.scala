@@ -61,6 +61,11 @@ private[spark] final class DriverCoordinator private (
   private val directory = new ServiceDirectory(source, client, loop)
   private val reports =
     new ReportSender(() => report.changes, () => reportOf(MaxShufflesReported), client, loop)
+  private val events = new ReportEvents(
+    report,
+    ReportJson.node(conf.getAppId, report, directory.all, _),
+    listeners,
+    loop)
   private val removals = new Removals(client, loop)
   private val leases =
     new LeaseKeeper(settings, directory, client, reports, heardOf(_), loop)
@@ -111,7 +116,7 @@ private[spark] final class DriverCoordinator private (
   JarNotice(conf).foreach(log.warn)
   EngineNotice(conf).foreach { notice =>
     log.warn(notice)
-    report.noted(Reason.EngineShuffleOff)
+    loop.post(report.noted(Reason.EngineShuffleOff))
   }
 
   private def heardOf(service: Service): Unit = {
@@ -126,6 +131,8 @@ private[spark] final class DriverCoordinator private (
 
   // Spark registers a shuffle before it submits its stage, so no end of a task is missed.
   listeners.addToSharedQueue(taskEnds)
+  report.changed = () => events.changed()
+  listeners.addToSharedQueue(events)
 
   /**
    * Returns the reason why the shuffle is left to Spark or to an engine, if it is known before it
@@ -198,6 +205,7 @@ private[spark] final class DriverCoordinator private (
   def removed(shuffleId: Int): Unit = loop.post {
     counts.removed(shuffleId)
     shuffles.removed(shuffleId)
+    report.removed(shuffleId)
   }
 
   /**
@@ -229,6 +237,7 @@ private[spark] final class DriverCoordinator private (
   /** Ends the application at the services. Waits for their answers for a limited time. */
   def stop(): Unit = if (stopped.compareAndSet(false, true)) {
     listeners.removeListener(taskEnds)
+    listeners.removeListener(events)
     env.rpcEnv.stop(endpoint)
     env.metricsSystem.removeSource(metrics)
     val ended = Promise[Unit]()

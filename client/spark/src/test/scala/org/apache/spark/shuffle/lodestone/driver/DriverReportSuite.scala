@@ -230,7 +230,7 @@ class DriverReportSuite extends DriverHarness {
   }
 
   @Test def `tools that read the report find the same fields, in this order`(): Unit = {
-    val report = new DriverReport
+    val report = new DriverReport(() => 9L)
     report.leftToSpark(3, 40, 7, Reason.SingleMap)
     report.registered(4, 2, 2)
     report.chose(ShuffleGeneration(4, 0), MapSample(1, 2, 3, -1), Some(MergeLimits(5, 6)))
@@ -244,13 +244,17 @@ class DriverReportSuite extends DriverHarness {
          |$zeros,"reasons":{"SINGLE_MAP":1}},
          |"shuffles":[{"shuffleId":3,"generation":0,"maps":40,"partitions":7,"state":"plain",
          |"format":"spark-stream","services":0,"readersWaitedMillis":0,
+         |"registeredMillis":9,"decidedMillis":9,"changedMillis":9,"removedMillis":0,
+         |"decision":"SINGLE_MAP",
          |$zeros,"reasons":{"SINGLE_MAP":1}},
          |{"shuffleId":4,"generation":0,"maps":2,"partitions":2,"state":"registered",
          |"format":"spark-stream","services":0,"readersWaitedMillis":0,
+         |"registeredMillis":9,"decidedMillis":0,"changedMillis":9,"removedMillis":0,
          |"sample":{"maps":1,"blocks":2,"bytes":3,"diskReadMicros":-1,
          |"leastBlocks":5,"largestMeanBytes":6},
          |$zeros,"reasons":{}}],
-         |"services":[],"sentences":{"SINGLE_MAP":"${Reason.SingleMap.sentence}"}}"""
+         |"services":[],"sentences":{"SINGLE_MAP":"${Reason.SingleMap.sentence}"},
+         |"remedies":{"SINGLE_MAP":"${Reason.SingleMap.remedy}"}}"""
     assertEquals(
       expected.stripMargin.replace("\n", ""),
       ReportJson("an \"app\"", report, Seq.empty, Int.MaxValue))

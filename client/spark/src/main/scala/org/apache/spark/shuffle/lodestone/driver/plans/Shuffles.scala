@@ -43,7 +43,6 @@ private[driver] final class Shuffles(
   def removed(shuffleId: Int): Unit = known.remove(shuffleId).foreach { shuffle =>
     end(shuffle, Reason.UnknownShuffle)
     shuffle.remove()
-    report.removed(shuffleId)
   }
 
   private def end(shuffle: Shuffle, reason: Reason): Unit = {

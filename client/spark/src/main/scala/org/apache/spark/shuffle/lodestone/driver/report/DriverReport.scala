@@ -3,116 +3,20 @@ package org.apache.spark.shuffle.lodestone.driver.report
 
 import java.util.Locale
 
-import scala.collection.concurrent.TrieMap
 import scala.collection.mutable
 
 import org.apache.spark.shuffle.lodestone.config.Logged
 import org.apache.spark.shuffle.lodestone.plan._
 
-private[driver] final class ShuffleRecord(
-    val shuffleId: Int,
-    val numMaps: Int,
-    val numPartitions: Int,
-    val format: BlockFormat = BlockFormat.SparkStream) {
-  var generation: Int = 0
-  var state: ShuffleRecord.State = ShuffleRecord.Registered
-  var services: Int = 0
-
-  /** The time that merging adds between the map stage and the reduce stage. */
-  var readersWaitedMs: Long = 0
-  val counts = new ReportCounts
-
-  /** The sample of the last decision whether to merge. */
-  var sample: Option[MapSample] = None
-
-  /** The limits that the sample was compared with. None in mode merge. */
-  var limits: Option[MergeLimits] = None
-  var generationBlocks: Long = 0
-
-  def began(newGeneration: Int): Unit = {
-    generation = newGeneration
-    sample = None
-    limits = None
-    services = 0
-    readersWaitedMs = 0
-    generationBlocks = 0
-  }
-}
-
-private[driver] object ShuffleRecord {
-  sealed abstract class State(val name: String)
-  case object Registered extends State("registered")
-  case object Merged extends State("merged")
-  case object Plain extends State("plain")
-  case object Remote extends State("remote")
-}
-
-/** Sums of the reports of tasks. Only the event loop changes them; metrics read them too. */
-private[driver] final class ReportCounts {
-  @volatile var blocksPushed = 0L
-  @volatile var bytesPushed = 0L
-  @volatile var pushRequests = 0L
-  @volatile var chunksRead = 0L
-  @volatile var chunkBytes = 0L
-  @volatile var localChunkBytes = 0L
-  @volatile var mergedBlocksRead = 0L
-  @volatile var originalsRead = 0L
-  @volatile var rowBytes = 0L
-  @volatile var encodedBytes = 0L
-  @volatile var compressedBytes = 0L
-
-  /** Counts by the codes of [[Reason]]. Other codes are counted together. */
-  val reasons = TrieMap.empty[String, Long]
-
-  def reasonsInOrder: Seq[(String, Long)] = reasons.toSeq.sorted
-
-  /** The sums by their names in the report and in Spark's metrics. */
-  def numbers: Seq[(String, Long)] = Seq(
-    "blocksPushed" -> blocksPushed,
-    "bytesPushed" -> bytesPushed,
-    "pushRequests" -> pushRequests,
-    "chunksRead" -> chunksRead,
-    "chunkBytes" -> chunkBytes,
-    "localChunkBytes" -> localChunkBytes,
-    "mergedBlocksRead" -> mergedBlocksRead,
-    "originalsRead" -> originalsRead,
-    "rowBytes" -> rowBytes,
-    "encodedBytes" -> encodedBytes,
-    "compressedBytes" -> compressedBytes)
-
-  def add(counts: PushCounts): Unit = {
-    blocksPushed += counts.blocks
-    bytesPushed += counts.bytes
-    pushRequests += counts.requests
-    counts.unpushed.foreach { case (code, count) => addReason(code, count) }
-  }
-
-  def add(counts: ReadCounts): Unit = {
-    chunksRead += counts.chunks
-    chunkBytes += counts.chunkBytes
-    localChunkBytes += counts.localChunkBytes
-    mergedBlocksRead += counts.mergedBlocks
-    originalsRead += counts.originals
-    counts.fallbacks.foreach { case (code, count) => addReason(code, count) }
-  }
-
-  def add(bytes: EncodedBytes): Unit = {
-    rowBytes += bytes.rows
-    encodedBytes += bytes.encoded
-    compressedBytes += bytes.compressed
-  }
-
-  def addReason(code: String, count: Long): Unit = {
-    val known = if (Reason.of(code).isDefined) code else "OTHER"
-    reasons.update(known, reasons.getOrElse(known, 0L) + count)
-  }
-}
-
 /**
  * The sums over all shuffles, and the last shuffles one by one. The event loop owns it, like all
  * state of the driver.
+ *
+ * @param clockMs
+ *   the time since the epoch, for people
  */
-private[driver] final class DriverReport extends Logged {
+private[driver] final class DriverReport(clockMs: () => Long = () => System.currentTimeMillis())
+    extends Logged {
   import DriverReport._
 
   /** In the order of registration. Spark uses no shuffle id twice. */
@@ -124,6 +28,9 @@ private[driver] final class DriverReport extends Logged {
   /** Grows with each report of a task and each decision. */
   var changes = 0L
 
+  /** Is called after each change. */
+  var changed: () => Unit = () => ()
+
   val totals = new ReportCounts
   @volatile var shuffles = 0L
   @volatile var merged = 0L
@@ -132,6 +39,11 @@ private[driver] final class DriverReport extends Logged {
   @volatile var readersWaitedMs = 0L
 
   def kept: Iterable[ShuffleRecord] = records.values
+
+  /** The shuffles that were changed after that number of changes. */
+  def changedSince(number: Long): Seq[ShuffleRecord] =
+    records.values.filter(_.changedAt > number).toSeq
+
   def numbers: Seq[(String, Long)] = Seq(
     "shuffles" -> shuffles,
     "merged" -> merged,
@@ -145,13 +57,14 @@ private[driver] final class DriverReport extends Logged {
       numPartitions: Int,
       format: BlockFormat = BlockFormat.SparkStream): ShuffleRecord = {
     val record = new ShuffleRecord(shuffleId, numMaps, numPartitions, format)
-    changes += 1
+    record.registeredMs = clockMs()
     shuffles += 1
     records.put(shuffleId, record)
+    touch(Some(record))
     record
   }
 
-  def began(id: ShuffleGeneration): Unit = records.get(id.shuffleId).foreach { record =>
+  def began(id: ShuffleGeneration): Unit = touch(records.get(id.shuffleId)).foreach { record =>
     setState(record, ShuffleRecord.Registered)
     record.began(id.number)
   }
@@ -164,43 +77,47 @@ private[driver] final class DriverReport extends Logged {
       format: BlockFormat = BlockFormat.SparkStream): Unit = {
     val record = registered(shuffleId, numMaps, numPartitions, format)
     setState(record, ShuffleRecord.Plain)
+    record.decidedMs = record.registeredMs
+    record.decision = Some(reason)
     count(record, reason, 1)
   }
 
   def pushed(message: MapPushed): Unit = {
-    changes += 1
     totals.add(message.counts)
-    of(message.generation).foreach { record =>
+    changing(message.generation).foreach { record =>
       record.counts.add(message.counts)
       record.generationBlocks += message.counts.blocks
     }
   }
 
   def read(message: TaskRead): Unit = {
-    changes += 1
     totals.add(message.counts)
-    of(message.generation).foreach(_.counts.add(message.counts))
+    changing(message.generation).foreach(_.counts.add(message.counts))
   }
 
   def encoded(message: MapEncoded): Unit = {
-    changes += 1
     totals.add(message.bytes)
-    records.get(message.shuffleId).foreach(_.counts.add(message.bytes))
+    touch(records.get(message.shuffleId)).foreach(_.counts.add(message.bytes))
   }
 
   def counted(id: ShuffleGeneration, reason: Reason, count: Long): Unit =
-    of(id).filter(_ => count > 0).foreach(this.count(_, reason, count))
+    if (count > 0) changing(id).foreach(this.count(_, reason, count))
 
   /** Counts a reason that is not of one shuffle. */
-  def noted(reason: Reason): Unit = totals.addReason(reason.code, 1)
+  def noted(reason: Reason): Unit = {
+    totals.addReason(reason.code, 1)
+    touch(None)
+    ()
+  }
 
   def nothingPushed(id: ShuffleGeneration): Boolean = of(id).forall(_.generationBlocks == 0)
 
   /** Records the reason why readers take the originals of this generation. */
-  def decided(id: ShuffleGeneration, answer: NoPlan): Unit = of(id).foreach { record =>
-    changes += 1
+  def decided(id: ShuffleGeneration, answer: NoPlan): Unit = changing(id).foreach { record =>
     setState(record, ShuffleRecord.Plain)
+    record.decidedMs = clockMs()
     val reason = answer.reason
+    record.decision = Some(reason)
     count(record, reason, 1)
     log.info(
       s"shuffle ${id.shuffleId}: no more blocks go to services: ${reason.sentence} ($reason)" +
@@ -213,27 +130,30 @@ private[driver] final class DriverReport extends Logged {
   def settled(id: ShuffleGeneration, answer: PlanAnswer, state: ShuffleRecord.State): Unit =
     answer match {
       case none: NoPlan => decided(id, none)
-      case plan: ShufflePlan => of(id).foreach { record =>
-          changes += 1
+      case plan: ShufflePlan => changing(id).foreach { record =>
           record.services = plan.versions.flatten.distinct.length
+          if (record.decidedMs == 0) record.decidedMs = clockMs()
+          record.decision = None
           setState(record, state)
           log.info(if (state == ShuffleRecord.Remote) remoteSentence(record) else sentence(record))
         }
     }
 
   def chose(id: ShuffleGeneration, sample: MapSample, limits: Option[MergeLimits]): Unit =
-    of(id).foreach { record =>
+    changing(id).foreach { record =>
       record.sample = Some(sample)
       record.limits = limits
     }
 
   /** Records the time from the first question of a reader to its answer. */
-  def waited(id: ShuffleGeneration, ms: Long): Unit = of(id).foreach { record =>
+  def waited(id: ShuffleGeneration, ms: Long): Unit = changing(id).foreach { record =>
     record.readersWaitedMs = ms
     readersWaitedMs += ms
   }
 
-  def removed(shuffleId: Int): Unit = if (records.contains(shuffleId)) {
+  def removed(shuffleId: Int): Unit = records.get(shuffleId).foreach { record =>
+    record.removedMs = clockMs()
+    advance(Some(record))
     finished.enqueue(shuffleId)
     if (finished.size > MaxFinished) records.remove(finished.dequeue())
   }
@@ -251,6 +171,21 @@ private[driver] final class DriverReport extends Logged {
 
   private def of(id: ShuffleGeneration): Option[ShuffleRecord] =
     records.get(id.shuffleId).filter(_.generation == id.number)
+
+  private def changing(id: ShuffleGeneration): Option[ShuffleRecord] = touch(of(id))
+
+  /** Counts a change: of this record, if there is one. */
+  private def touch(record: Option[ShuffleRecord]): Option[ShuffleRecord] = {
+    record.foreach(_.changedMs = clockMs())
+    advance(record)
+    record
+  }
+
+  private def advance(record: Option[ShuffleRecord]): Unit = {
+    changes += 1
+    record.foreach(_.changedAt = changes)
+    changed()
+  }
 
   private def count(record: ShuffleRecord, reason: Reason, count: Long): Unit = {
     record.counts.addReason(reason.code, count)

@@ -19,19 +19,29 @@ private[driver] object ReportJson {
       appId: String,
       report: DriverReport,
       services: Seq[Service],
-      shuffles: Int): String = {
+      shuffles: Int): String =
+    mapper.writeValueAsString(
+      node(appId, report, services, report.kept.toSeq.takeRight(shuffles)))
+
+  /** @param shuffles the report lists these shuffles one by one */
+  def node(
+      appId: String,
+      report: DriverReport,
+      services: Seq[Service],
+      shuffles: Seq[ShuffleRecord]): ObjectNode = {
     val root = mapper.createObjectNode()
     root.put("version", ServiceClient.ClientName).put("application", appId)
     addNumbers(root.putObject("totals"), report.numbers, report.totals)
     val records = root.putArray("shuffles")
-    report.kept.toSeq.takeRight(shuffles).foreach(addShuffle(records, _))
+    shuffles.foreach(addShuffle(records, _))
     val used = root.putArray("services")
     services.foreach(addService(used, _))
-    val sentences = root.putObject("sentences")
+    val (sentences, remedies) = (root.putObject("sentences"), root.putObject("remedies"))
     for ((code, _) <- report.totals.reasonsInOrder; reason <- Reason.of(code)) {
       sentences.put(reason.code, reason.sentence)
+      remedies.put(reason.code, reason.remedy)
     }
-    mapper.writeValueAsString(root)
+    root
   }
 
   private def addShuffle(records: ArrayNode, record: ShuffleRecord): Unit = {
@@ -45,6 +55,11 @@ private[driver] object ReportJson {
       .put("format", record.format.name)
       .put("services", record.services)
       .put("readersWaitedMillis", record.readersWaitedMs)
+      .put("registeredMillis", record.registeredMs)
+      .put("decidedMillis", record.decidedMs)
+      .put("changedMillis", record.changedMs)
+      .put("removedMillis", record.removedMs)
+    record.decision.foreach(reason => node.put("decision", reason.code))
     record.sample.foreach(addSample(node.putObject("sample"), _, record.limits))
     addNumbers(node, record.counts.numbers, record.counts)
   }

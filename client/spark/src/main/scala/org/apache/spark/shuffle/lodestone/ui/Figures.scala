@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+package org.apache.spark.shuffle.lodestone.ui
+
+import java.util.Locale
+
+/** Figures as pages and sentences have them, the same wherever the JVM runs. */
+private[ui] object Figures {
+  def number(value: Long): String = "%,d".formatLocal(Locale.ROOT, value)
+
+  /** @param thing in the singular, as `block` */
+  def counted(value: Long, thing: String): String =
+    if (value == 1) s"1 $thing" else s"${number(value)} ${thing}s"
+
+  def millis(value: Long): String = s"${number(value)} ms"
+}

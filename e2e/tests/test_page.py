@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The page of a daemon: an operator sees on a phone how it is, and what it holds for whom."""
+
+import re
+
+from harness.chromium import chromium
+from harness.spark_process import Job
+
+PHONE = {"width": 360, "height": 740}
+
+
+def test_the_page_of_a_daemon_shows_on_a_phone_what_it_does_and_what_it_holds(
+    spark, start_daemon, start_job, plain_answer, gates, tmp_path
+):
+    daemon = start_daemon()
+    conf = {"spark.lodestone.mode": "remote", "spark.lodestone.services": daemon.host_port}
+    asked = Job("keyed_rows", {"maps": 6, "partitions": 8, "gates": gates.address}, conf=conf)
+    running = start_job(asked)
+    gates.open_all(but=("between-0",))
+    gates.wait_reached("between-0")
+    with chromium() as browser:
+        page = browser.new_page(viewport=PHONE)
+        noted = []
+        page.on("console", lambda message: noted.append(message.text))
+        page.on("pageerror", lambda error: noted.append(str(error)))
+        page.goto(f"http://127.0.0.1:{daemon.admin_port}/")
+        page.wait_for_selector("#state:has-text('serving')")
+        application = page.locator("#apps .row").inner_text()
+        assert re.search(r"1 remote shuffles\s", application), application
+        assert re.search(r"\d+ KiB, \d+ KiB of them in memory only", application), application
+        now = page.locator("#now").inner_text()
+        assert re.search(r"48\s+segments merged so far", now), now
+        assert str(tmp_path) in page.locator("#disks .row").inner_text()
+        # After the second look there are rates.
+        page.wait_for_selector("#now .tile:has-text('/s')")
+        assert page.evaluate("document.documentElement.scrollWidth") == PHONE["width"]
+        page.screenshot(path=tmp_path / "phone.png", full_page=True)
+        gates.open("between-0")
+        assert running.wait().answer == plain_answer(asked)
+        page.wait_for_selector("#apps:has-text('none')")
+        daemon.stop()
+        page.wait_for_selector("#state:has-text('does not answer')")
+        # A browser notes that it cannot connect.
+        assert [text for text in noted if "ERR_CONNECTION" not in text] == []
