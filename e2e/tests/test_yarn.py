@@ -84,8 +84,8 @@ def assert_nothing_is_left(cluster: Yarn, application: str):
     wait_until(lambda: not list(cluster.folder.glob(files)), "the end of all files", END_TIMEOUT_S)
 
 
-@on_one_line
-@pytest.mark.parametrize("mode", ["client", pytest.param("cluster", marks=pytest.mark.seldom)])
+@pytest.mark.seldom
+@pytest.mark.parametrize("mode", ["client", "cluster"])
 def test_with_nothing_configured_daemons_merge_below_their_containers_and_end_with_them(
     mode, yarn, submit, gates, plain_answer
 ):
