@@ -16,7 +16,7 @@ export CARGO_TARGET_DIR
 CARGO := env -u MAKEFLAGS -u MFLAGS cargo
 # Modules side by side. Maven's JVM lives for a minute or two: the optimising compiler takes more than half of the time of a build.
 MVN := mvn -q -B -T 2
-export MAVEN_OPTS := -XX:+UseParallelGC -XX:TieredStopAtLevel=1 $(MAVEN_OPTS)
+export MAVEN_OPTS := -XX:+UseParallelGC -XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m $(MAVEN_OPTS)
 COMET_JAR := lodestone-comet-0.12-spark-3.5_2.12.jar
 COMET_1_JAR := lodestone-comet-1.2-spark-4.1_2.13.jar
 GLUTEN_JAR := lodestone-gluten-1.6-spark-3.5_2.12.jar

@@ -26,8 +26,8 @@ use crate::service::Service;
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// No other source than this endpoint.
-const PAGE_POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; \
-                           connect-src 'self'; img-src data:; frame-ancestors 'none'";
+const PAGE_POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; \
+     script-src 'unsafe-inline'; connect-src 'self'; img-src data:; frame-ancestors 'none'";
 
 /// Applications that are listed.
 const MAX_APPLICATIONS: usize = 100;

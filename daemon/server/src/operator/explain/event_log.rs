@@ -61,7 +61,7 @@ pub enum EventLogError {
 
 /// Each line of a log is an event, and begins with its class.
 const MARK: &[u8] =
-    br#"{"Event":"org.apache.spark.shuffle.lodestone.ui.SparkListenerLodestoneReport""#;
+    br#"{"Event":"org.apache.spark.shuffle.lodestone.driver.ui.SparkListenerLodestoneReport""#;
 
 /// The driver's events have some hundred KB. A longer line is not one of them.
 const MAX_EVENT_BYTES: u64 = 16 << 20;

@@ -20,7 +20,7 @@ import org.apache.spark.shuffle.lodestone.executor.push.remote.EngineOutput
 import org.apache.spark.shuffle.lodestone.executor.rows.frames.FrameDecoder
 import org.apache.spark.shuffle.lodestone.plan._
 import org.apache.spark.shuffle.lodestone.plan.counts.PackedLongs
-import org.apache.spark.shuffle.lodestone.ui.LodestoneTab
+import org.apache.spark.shuffle.lodestone.driver.ui.LodestoneTab
 import org.apache.spark.shuffle.lodestone.wire.Application
 import org.apache.spark.shuffle.sort.BypassMergeSortShuffleHandle
 

@@ -10,7 +10,7 @@ import org.apache.spark.scheduler.{
   SparkListenerJobEnd
 }
 import org.apache.spark.shuffle.lodestone.driver.events.EventLoop
-import org.apache.spark.shuffle.lodestone.ui.SparkListenerLodestoneReport
+import org.apache.spark.shuffle.lodestone.driver.ui.SparkListenerLodestoneReport
 
 /**
  * Posts what has changed in the report to Spark's listeners, so that the tab in Spark's UI and the

@@ -10,7 +10,7 @@ import org.junit.jupiter.api.Assertions.{assertEquals, assertNotNull}
 import org.apache.spark.scheduler.{SparkListener, SparkListenerApplicationEnd}
 import org.apache.spark.scheduler.{SparkListenerEvent, SparkListenerJobEnd, JobSucceeded}
 import org.apache.spark.shuffle.lodestone.driver.DriverHarness
-import org.apache.spark.shuffle.lodestone.ui.SparkListenerLodestoneReport
+import org.apache.spark.shuffle.lodestone.driver.ui.SparkListenerLodestoneReport
 
 /** Users see in Spark's UI, and later in the event log, what the driver has reported. */
 class ReportEventsSuite extends DriverHarness {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-package org.apache.spark.shuffle.lodestone.ui
+package org.apache.spark.shuffle.lodestone.driver.ui
 
 import org.apache.spark.{SparkConf, SparkContext}
 import org.apache.spark.scheduler.SparkListener

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-package org.apache.spark.shuffle.lodestone.ui
+package org.apache.spark.shuffle.lodestone.driver.ui
 
 import scala.xml.Node
 
-import jakarta.servlet.http.HttpServletRequest
+import javax.servlet.http.HttpServletRequest
 
 import org.apache.spark.ui.{SparkUITab, UIUtils, WebUIPage}
 
