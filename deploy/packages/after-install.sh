@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# The user of the service, on the first installation. A service that runs goes on with the program that it has.
+# The user of the service, on the first installation. A service that runs goes on with the program
+# that it has.
 set -e
 getent group lodestone >/dev/null || groupadd --system lodestone
 getent passwd lodestone >/dev/null ||

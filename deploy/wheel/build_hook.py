@@ -7,7 +7,8 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 DIST = Path(__file__).resolve().parents[2] / "dist"
 JARS = ("3.5_2.12", "3.5_2.13", "4_2.13")
-# The program needs a kernel and no library: each C library will do, also one that is older.
+# The program has no dynamic loader: the C library of the host does not matter, but where names of
+# hosts are looked up by a service that its configuration names (nsswitch.conf).
 TAG = "py3-none-manylinux2014_x86_64"
 X86_64 = 62
 # Segment types of ELF that a program has if it needs a dynamic loader.

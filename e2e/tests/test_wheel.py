@@ -28,7 +28,7 @@ print("ANSWER", json.dumps([answer, json.loads(report)]))
 CONFIGURE = """
 import lodestone
 try:
-    print("SAID", lodestone.configure({builder}))
+    builder = lodestone.configure({builder})
 except RuntimeError as error:
     print("REFUSED", error)
 """
@@ -116,7 +116,8 @@ def newcomer(installed, spark, tmp_path):
 
 
 def said(outcome: subprocess.CompletedProcess, word: str) -> str:
-    lines = [line for line in outcome.stdout.splitlines() if line.startswith(f"{word} ")]
+    all_lines = (outcome.stdout + outcome.stderr).splitlines()
+    lines = [line for line in all_lines if line.startswith(f"{word} ")]
     assert lines, outcome.stdout + outcome.stderr
     return lines[-1].removeprefix(f"{word} ")
 
@@ -177,7 +178,45 @@ def test_class_paths_and_a_serializer_that_a_user_has_set_stay(newcomer, spark):
     assert executor == ["/opt/theirs.jar", driver[-1]]
     assert conf["spark.serializer"] == "Mine"
     line = f"Lodestone is on, in mode merge, with {driver[-1]}, and the serializer stays Mine"
-    assert said(outcome, "SAID").startswith(f"{line}; each host with executors needs the jar")
+    assert said(outcome, "lodestone:").startswith(f"{line}; each host with executors needs the jar")
+
+
+@on_one_line
+def test_settings_of_the_command_line_stay_when_a_submitted_job_configures_its_session(newcomer):
+    line = CONFIGURE.format(builder="SparkSession.builder")
+    result = "import json\nprint('CONF', json.dumps(builder._options))"
+    newcomer.write(f"{SESSION}{line}\n{result}")
+    theirs = "--conf spark.serializer=Mine --conf spark.lodestone.mode=remote"
+    outcome = newcomer.run(f"spark-submit $(lodestone conf) {theirs} your-job.py")
+    conf = json.loads(said(outcome, "CONF"))
+    assert list(conf) == ["spark.shuffle.manager"]
+    assert "in mode remote" in said(outcome, "lodestone:")
+    assert said(outcome, "lodestone:").endswith("the serializer stays Mine")
+
+
+@on_one_line
+def test_another_shuffle_manager_is_never_replaced_in_silence(newcomer):
+    def asked(manager: str) -> subprocess.CompletedProcess:
+        builder = f"SparkSession.builder.config('spark.shuffle.manager', '{manager}')"
+        result = "import json\nprint('CONF', json.dumps(builder._options))"
+        return newcomer.python(
+            f"{SESSION}builder = {builder}\n{CONFIGURE.format(builder='builder')}\n{result}"
+        )
+
+    assert "org.apache.celeborn.M already" in said(asked("org.apache.celeborn.M"), "REFUSED")
+    ours = "org.apache.spark.shuffle.lodestone.comet.LodestoneCometShuffleManager"
+    kept = asked(ours)
+    assert json.loads(said(kept, "CONF"))["spark.shuffle.manager"] == ours
+    assert f"the manager stays {ours}" in said(kept, "lodestone:")
+
+
+@on_one_line
+def test_a_submitted_job_does_not_run_without_lodestone_when_the_keys_cannot_be_printed(newcomer):
+    newcomer.write("print('RAN')")
+    outcome = newcomer.run("spark-submit $(lodestone conf --spark 3.4.4) your-job.py")
+    assert outcome.returncode != 0
+    assert "RAN" not in outcome.stdout
+    assert "Spark 3.4.4 is not supported" in outcome.stderr
 
 
 @on_one_line
@@ -187,6 +226,9 @@ def test_what_configure_cannot_do_it_says_in_a_sentence(newcomer):
     assert "auto, merge, remote" in " ".join(newcomer.python(mode).stdout.split("\n"))
     server = SESSION + CONFIGURE.format(builder="SparkSession.builder.remote('sc://host')")
     assert "connects to a Spark server" in said(newcomer.python(server), "REFUSED")
+    paths = {"PYSPARK_SUBMIT_ARGS": "--driver-class-path /opt/a.jar pyspark-shell"}
+    submitted = SESSION + CONFIGURE.format(builder="SparkSession.builder")
+    assert said(newcomer.python(submitted, **paths), "REFUSED").startswith("PYSPARK_SUBMIT_ARGS")
     alone = CONFIGURE.format(builder="None")
     without = newcomer.python(alone, PYTHONPATH="")
     assert said(without, "REFUSED").endswith("pip install pyspark")

@@ -2,6 +2,7 @@
 """The command `lodestone`: the program of this package."""
 
 import os
+import shutil
 import sys
 from importlib.util import find_spec
 from pathlib import Path
@@ -13,9 +14,19 @@ PROGRAM = Path(__file__).resolve().parent / "bin" / "lodestone"
 def main() -> None:
     environment = dict(os.environ)
     if sys.argv[1:2] == ["conf"]:
-        home = spark_home()
+        home = submitted_home() or spark_home()
         environment.update({"SPARK_HOME": str(home)} if home else {})
     os.execve(PROGRAM, ["lodestone", *sys.argv[1:]], environment)
+
+
+def submitted_home() -> Optional[Path]:
+    """Returns the folder of the Spark whose `spark-submit` a shell finds, if it is no script of
+    PySpark."""
+    if os.environ.get("SPARK_HOME"):
+        return None
+    found = shutil.which("spark-submit")
+    home = Path(found).resolve().parents[1] if found else None
+    return home if home and (home / "jars").is_dir() else None
 
 
 def spark_home() -> Optional[Path]:

@@ -6,6 +6,7 @@ import logging
 import os
 import re
 import subprocess
+import sys
 from pathlib import Path
 from typing import Dict, Optional
 
@@ -13,34 +14,71 @@ from .program import PROGRAM, spark_home
 
 log = logging.getLogger("lodestone")
 
+MANAGER = "spark.shuffle.manager"
 SERIALIZER = "spark.serializer"
 DRIVER_CLASS_PATH = "spark.driver.extraClassPath"
-CLASS_PATHS = (DRIVER_CLASS_PATH, "spark.executor.extraClassPath")
+EXECUTOR_CLASS_PATH = "spark.executor.extraClassPath"
 MODE = "spark.lodestone.mode"
+# They name Spark's own shuffle manager.
+SPARKS_MANAGERS = ("", "sort", "tungsten-sort", "org.apache.spark.shuffle.sort.SortShuffleManager")
+OUR_MANAGERS = "org.apache.spark.shuffle.lodestone."
+# From these, executors may get the jar.
+WAYS_OF_JARS = (EXECUTOR_CLASS_PATH, "spark.jars", "spark.jars.packages", "spark.yarn.dist.jars")
 
 
-def configure(builder, mode: Optional[str] = None) -> str:
-    """Adds the keys that switch Lodestone on to a `SparkSession.builder`.
+def configure(builder, mode: Optional[str] = None):
+    """Adds the keys that switch Lodestone on to a `SparkSession.builder`, and returns this builder.
 
-    Entries of class paths that the builder or spark-defaults.conf has stay, and so does a
-    serializer. Logs one line that says what it did, and returns this line. Raises RuntimeError if
-    it is too late, or if this Spark cannot have the plugin.
+    Go on with the returned builder: `SparkSession.builder` is a new one each time. Entries of class
+    paths stay that the builder, the command line or spark-defaults.conf has, and so do a serializer
+    and a shuffle manager of Lodestone for an engine. Says on one line what it did: it logs the
+    line, or prints it to stderr if nothing handles logs. Raises RuntimeError if it is too late, if
+    there is another shuffle manager, or if this Spark cannot have the plugin.
     """
     options = _options(builder)
     home = _home_of_pyspark(options)
     conf, note = _asked(home, mode)
     jar = conf[DRIVER_CLASS_PATH]
-    _check_jvm(jar)
-    before = {**_defaults(home), **options}
+    runs = _jvm_runs(conf[MANAGER])
+    before = {**(_settings_of_jvm() if runs else _defaults(home)), **options}
+    _keep_manager(before, conf)
     if SERIALIZER in before:
         del conf[SERIALIZER]
-    for key in CLASS_PATHS:
-        conf[key] = _appended(before.get(key, ""), jar)
+    _add_jar(before, conf, jar, runs)
     for key, value in conf.items():
         builder.config(key, value)
-    said = _line(before, conf, jar) + note
-    log.info("%s", said)
-    return said
+    _say(_line(before, conf, jar) + note)
+    return builder
+
+
+def _keep_manager(before: Dict[str, str], conf: Dict[str, str]) -> None:
+    theirs = before.get(MANAGER, "")
+    if theirs in (*SPARKS_MANAGERS, conf[MANAGER]):
+        return
+    if theirs.startswith(OUR_MANAGERS):
+        del conf[MANAGER]
+    else:
+        raise RuntimeError(
+            f"{MANAGER} is {theirs} already: leave out this setting, or Lodestone. For native "
+            f"engines Lodestone has managers of its own, {OUR_MANAGERS}*"
+        )
+
+
+def _add_jar(before: Dict[str, str], conf: Dict[str, str], jar: str, runs: bool) -> None:
+    """Adds the jar to class paths. A JVM that runs has the plugin already."""
+    conf[DRIVER_CLASS_PATH] = _appended(before.get(DRIVER_CLASS_PATH, ""), jar)
+    conf[EXECUTOR_CLASS_PATH] = _appended(before.get(EXECUTOR_CLASS_PATH, ""), jar)
+    if runs:
+        del conf[DRIVER_CLASS_PATH]
+        if any("lodestone" in before.get(key, "") for key in WAYS_OF_JARS):
+            del conf[EXECUTOR_CLASS_PATH]
+
+
+def _say(line: str) -> None:
+    if log.hasHandlers():
+        log.info("%s", line)
+    else:
+        print(f"lodestone: {line}", file=sys.stderr)
 
 
 def _options(builder) -> Dict[str, str]:
@@ -81,8 +119,9 @@ def _asked(home: Path, mode: Optional[str]):
     return json.loads(asked.stdout), said and f"; {said}"
 
 
-def _check_jvm(jar: str) -> None:
-    """Fails if the JVM of this process runs and does not have the jar: no key adds it any more."""
+def _jvm_runs(manager: str) -> bool:
+    """Returns whether the JVM of this process runs. Fails if it runs without the plugin: no key
+    adds a jar any more."""
     from pyspark import SparkContext
 
     if SparkContext._active_spark_context is not None:
@@ -94,27 +133,58 @@ def _check_jvm(jar: str) -> None:
     if is_submitted:
         SparkContext._ensure_initialized()
     if SparkContext._gateway is None:
-        return
-    system = SparkContext._gateway.jvm.java.lang.System
-    if jar in system.getProperty("java.class.path").split(os.pathsep):
-        return
-    raise RuntimeError(
-        f"the JVM of this process runs without {jar}: "
-        + (
-            "start the job with `spark-submit $(lodestone conf)`"
-            if is_submitted
-            else "call lodestone.configure in a new process, before the first session starts"
+        _check_arguments()
+        return False
+    if not _is_loaded(SparkContext._gateway.jvm, manager):
+        raise RuntimeError(
+            "the JVM of this process runs without the jar of Lodestone: "
+            + (
+                "start the job with `spark-submit $(lodestone conf)`"
+                if is_submitted
+                else "call lodestone.configure in a new process, before the first session starts"
+            )
         )
-    )
+    return True
+
+
+def _is_loaded(jvm, name: str) -> bool:
+    from py4j.protocol import Py4JJavaError
+
+    try:
+        loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
+        jvm.java.lang.Class.forName(name, False, loader)
+    except Py4JJavaError:
+        return False
+    return True
+
+
+def _check_arguments() -> None:
+    """PySpark adds these arguments after those of the builder, which they replace."""
+    arguments = os.environ.get("PYSPARK_SUBMIT_ARGS", "")
+    if re.search(r"--driver-class-path|extraClassPath|--properties-file|--jars", arguments):
+        raise RuntimeError(
+            "PYSPARK_SUBMIT_ARGS sets class paths or jars, which replace those of a builder: add "
+            "the options that `lodestone conf` prints to it, and start the session without "
+            "lodestone.configure"
+        )
+
+
+def _settings_of_jvm() -> Dict[str, str]:
+    """Returns the settings of the JVM that runs: of its command line, and of files."""
+    from pyspark import SparkConf
+
+    return dict(SparkConf().getAll())
 
 
 def _defaults(home: Path) -> Dict[str, str]:
     """Returns the keys of spark-defaults.conf, which those of the builder replace."""
     folder = Path(os.environ.get("SPARK_CONF_DIR") or home / "conf")
     try:
-        text = (folder / "spark-defaults.conf").read_text(encoding="utf-8")
+        text = (folder / "spark-defaults.conf").read_text(encoding="utf-8", errors="replace")
     except OSError:
         return {}
+    # A backslash at the end of a line continues it.
+    text = re.sub(r"\\\n[ \t]*", "", text)
     lines = (re.match(r"\s*([^\s=:#!][^\s=:]*)[\s=:]+(.*?)\s*$", line) for line in text.split("\n"))
     return {line[1]: line[2] for line in lines if line}
 
@@ -127,6 +197,7 @@ def _appended(entries: str, jar: str) -> str:
 def _line(before: Dict[str, str], conf: Dict[str, str], jar: str) -> str:
     mode = conf.get(MODE, before.get(MODE, "auto"))
     serializer = "" if SERIALIZER in conf else f", and the serializer stays {before[SERIALIZER]}"
+    manager = "" if MANAGER in conf else f", and the manager stays {before[MANAGER]}"
     is_local = before.get("spark.master", "").startswith("local")
     hosts = "" if is_local else "; each host with executors needs the jar at this path"
-    return f"Lodestone is on, in mode {mode}, with {jar}{serializer}{hosts}"
+    return f"Lodestone is on, in mode {mode}, with {jar}{manager}{serializer}{hosts}"

@@ -16,11 +16,12 @@ struct Confined {
 }
 
 /// Reading the configuration once before the daemon serves, secrets, a certificate, the announce
-/// file, and event logs for a person, are no data path; `bench` and `sort` are programs of their
-/// own, which no daemon runs.
+/// file, and what commands read for a person, are no data path; `bench` and `sort` are programs of
+/// their own, which no daemon runs.
 const DISK: &[&str] = &[
     "daemon/store/src/fs/",
     "daemon/server/src/config",
+    "daemon/server/src/operator/conf/",
     "daemon/server/src/operator/explain/event_log",
     "daemon/server/src/process/announce",
     "daemon/server/src/process/memory",

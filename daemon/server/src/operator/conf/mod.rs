@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `lodestone conf`: prints the keys of Spark that switch Lodestone on.
 
+mod defaults;
 mod form;
 mod jar;
 mod release;
@@ -8,9 +9,9 @@ mod release;
 mod tests;
 
 use std::io::{self, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use crate::cli::{ConfArgs, Mode};
+use crate::cli::{ConfArgs, Form, Mode};
 use jar::Jars;
 use release::{Found, Release};
 
@@ -74,13 +75,29 @@ pub enum ConfError {
     Output(#[from] io::Error),
 }
 
-/// Prints the keys, and on stderr whether the tests cover this release of Spark.
+/// What stands in place of the options after a failure. `spark-submit $(lodestone conf)` would run
+/// without Lodestone if there were nothing; it refuses an option that it does not know.
+const FAILED_OPTION: &[u8] = b"--lodestone-conf-failed\n";
+
+/// Prints the keys, and on stderr whether the tests cover this release of Spark, and which settings
+/// of the user they replace.
 pub fn run(args: &ConfArgs) -> Result<(), ConfError> {
-    let home = std::env::var_os("SPARK_HOME");
+    let home = std::env::var_os("SPARK_HOME").map(PathBuf::from);
     let jars = Jars::of_program(std::env::current_exe().ok().as_deref());
-    let (release, text) = printed(args, home.as_deref().map(Path::new), &jars)?;
+    let printed = printed(args, home.as_deref(), &jars);
+    if printed.is_err() && args.format == Form::Submit {
+        io::stdout().write_all(FAILED_OPTION)?;
+    }
+    let (release, text) = printed?;
     io::stdout().write_all(text.as_bytes())?;
-    if let Some(note) = release.as_ref().and_then(Release::note) {
+    let mut notes: Vec<String> = release.iter().filter_map(Release::note).collect();
+    if args.format == Form::Submit {
+        let folder = std::env::var_os("SPARK_CONF_DIR").map(PathBuf::from);
+        notes.extend(defaults::replaced(
+            folder.or(home.map(|home| home.join("conf"))),
+        ));
+    }
+    for note in notes {
         // Without stderr there is no way to say this.
         let _ = writeln!(io::stderr(), "lodestone: {note}");
     }
@@ -95,7 +112,7 @@ fn printed(
     jars: &Jars,
 ) -> Result<(Option<Release>, String), ConfError> {
     let found = match &args.spark {
-        Some(version) => Ok(Found::named(version)),
+        Some(version) => Ok(Found::named(version, home)),
         None => release::in_home(home),
     };
     let (release, jar) = match (found, &args.jar) {

@@ -29,12 +29,14 @@ pub(super) struct Found {
 }
 
 impl Found {
-    /// A version alone.
-    pub(super) fn named(version: &str) -> Self {
-        let version = version.to_owned();
+    /// A version that the user names. Its Scala is that of the Spark in the folder, if this is of
+    /// the same line.
+    pub(super) fn named(version: &str, home: Option<&Path>) -> Self {
+        let there = in_home(home).ok();
+        let same = there.filter(|there| line_of(&there.version) == line_of(version));
         Self {
-            version,
-            scala: None,
+            version: version.to_owned(),
+            scala: same.and_then(|there| there.scala),
         }
     }
 }
@@ -124,6 +126,9 @@ pub(super) fn in_home(home: Option<&Path>) -> Result<Found, ConfError> {
 
 fn found_by(jar: &str) -> Option<Found> {
     let versions = jar.strip_prefix("spark-core_")?.strip_suffix(".jar")?;
+    if versions.ends_with("-tests") || versions.ends_with("-sources") {
+        return None;
+    }
     let (scala, version) = versions.split_once('-')?;
     let scala = match scala {
         "2.12" => Scala::V212,

@@ -198,3 +198,29 @@ fn a_path_that_a_class_path_or_a_shell_would_cut_is_refused() {
     let error = printed(&args, None, &jars).unwrap_err();
     assert!(error.to_string().contains("at blanks"), "{error}");
 }
+
+#[test]
+fn a_named_version_has_the_scala_of_the_same_line_in_spark_home() {
+    let (folder, jars) = installed();
+    let home = home("spark-core_2.13-3.5.7.jar");
+    let jar_of = |line: &str| {
+        let (_, text) = printed(&args(line), Some(home.path()), &jars).unwrap();
+        text.replace(folder.path().to_str().unwrap(), "HERE")
+    };
+    assert!(jar_of("--spark 3.5.9").contains("HERE/jars/lodestone-spark-3.5_2.13.jar"));
+    assert!(jar_of("--spark 4.1.4").contains("HERE/jars/lodestone-spark-4_2.13.jar"));
+    assert!(jar_of("--spark 3.5.9 --scala 2.12").contains("lodestone-spark-3.5_2.12.jar"));
+}
+
+#[test]
+fn settings_that_the_options_replace_are_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = "# spark.serializer Mine\n\
+                spark.serializer=org.apache.spark.serializer.KryoSerializer\n\
+                spark.executor.extraClassPath  /opt/a.jar\nspark.master local\n";
+    fs::write(folder.path().join("spark-defaults.conf"), text).unwrap();
+    let notes = super::defaults::replaced(Some(folder.path().to_owned()));
+    assert_eq!(notes.len(), 1, "{notes:?}");
+    assert!(notes[0].contains("sets spark.executor.extraClassPath to /opt/a.jar, which"));
+    assert_eq!(super::defaults::replaced(None), Vec::<String>::new());
+}

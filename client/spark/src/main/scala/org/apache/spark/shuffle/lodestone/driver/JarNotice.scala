@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 package org.apache.spark.shuffle.lodestone.driver
 
+import java.util.Locale
+
 import org.apache.spark.{SparkConf, SparkEnv, SPARK_VERSION}
 import org.apache.spark.util.Utils
 
@@ -11,6 +13,9 @@ private[driver] object JarNotice {
   def apply(conf: SparkConf): Option[String] =
     of(conf, SPARK_VERSION, getClass.getClassLoader eq classOf[SparkEnv].getClassLoader)
 
+  private def names(conf: SparkConf, key: String): Boolean =
+    conf.get(key, "").toLowerCase(Locale.ROOT).contains("lodestone")
+
   /**
    * Returns the warning. Spark 4 creates the shuffle manager of an executor after it has fetched
    * the jars of the application, Spark 3.5 before that.
@@ -19,7 +24,9 @@ private[driver] object JarNotice {
    *   whether the driver has the jar where Spark is, and not from `--jars` or `--packages`
    */
   def of(conf: SparkConf, sparkVersion: String, isOnClassPath: Boolean): Option[String] = {
-    val mayLack = !isOnClassPath && !conf.contains(ClassPath) && !Utils.isLocalMaster(conf)
+    // Who gives the driver the jar with --jars and --driver-class-path has forgotten executors.
+    val isFetched = !isOnClassPath || names(conf, "spark.jars")
+    val mayLack = isFetched && !names(conf, ClassPath) && !Utils.isLocalMaster(conf)
     if (sparkVersion.startsWith("3.") && mayLack) {
       Some(
         s"Executors of Spark $sparkVersion need the Lodestone jar before they get those of " +

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package org.apache.spark.shuffle.lodestone.plan
 
+import java.io.IOException
 import java.nio.ByteBuffer
 
 import org.apache.spark.SparkConf
@@ -25,7 +26,19 @@ private[lodestone] final class OwnClasses(conf: SparkConf) {
   /** Returns an answer as it was before [[write]]. Answers of other types stay as they are. */
   def read(answer: Any): Any = answer match {
     case bytes: Array[Byte] =>
-      serializer.deserialize[DriverMessage](ByteBuffer.wrap(bytes), getClass.getClassLoader)
+      try {
+        serializer.deserialize[DriverMessage](ByteBuffer.wrap(bytes), getClass.getClassLoader)
+      } catch {
+        // Classes of the driver's jar that are not in this one, or are others.
+        case failure @ (_: IOException | _: ReflectiveOperationException | _: LinkageError) =>
+          throw new IllegalStateException(OwnClasses.OtherJar, failure)
+      }
+    case _: DriverMessage => throw new IllegalStateException(OwnClasses.OtherJar)
     case plain => plain
   }
+}
+
+private[lodestone] object OwnClasses {
+  private val OtherJar =
+    "the driver's answer cannot be read: driver and executors must have the same Lodestone jar"
 }
