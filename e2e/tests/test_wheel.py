@@ -213,10 +213,14 @@ def test_another_shuffle_manager_is_never_replaced_in_silence(newcomer):
 @on_one_line
 def test_a_submitted_job_does_not_run_without_lodestone_when_the_keys_cannot_be_printed(newcomer):
     newcomer.write("print('RAN')")
-    outcome = newcomer.run("spark-submit $(lodestone conf --spark 3.4.4) your-job.py")
-    assert outcome.returncode != 0
-    assert "RAN" not in outcome.stdout
-    assert "Spark 3.4.4 is not supported" in outcome.stderr
+    for wrong, said_of_it in (
+        ("--spark 3.4.4", "Spark 3.4.4 is not supported"),
+        ("--mode remtoe", "auto, merge, remote"),
+    ):
+        outcome = newcomer.run(f"spark-submit $(lodestone conf {wrong}) your-job.py")
+        assert outcome.returncode != 0
+        assert "RAN" not in outcome.stdout
+        assert said_of_it in outcome.stderr
 
 
 @on_one_line
@@ -229,6 +233,8 @@ def test_what_configure_cannot_do_it_says_in_a_sentence(newcomer):
     paths = {"PYSPARK_SUBMIT_ARGS": "--driver-class-path /opt/a.jar pyspark-shell"}
     submitted = SESSION + CONFIGURE.format(builder="SparkSession.builder")
     assert said(newcomer.python(submitted, **paths), "REFUSED").startswith("PYSPARK_SUBMIT_ARGS")
+    mode = {"PYSPARK_SUBMIT_ARGS": "--jars /opt/a.jar --conf spark.lodestone.mode=remote"}
+    assert "in mode remote" in said(newcomer.python(submitted, **mode), "lodestone:")
     alone = CONFIGURE.format(builder="None")
     without = newcomer.python(alone, PYTHONPATH="")
     assert said(without, "REFUSED").endswith("pip install pyspark")

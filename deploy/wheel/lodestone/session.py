@@ -5,6 +5,7 @@ import json
 import logging
 import os
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -20,10 +21,11 @@ DRIVER_CLASS_PATH = "spark.driver.extraClassPath"
 EXECUTOR_CLASS_PATH = "spark.executor.extraClassPath"
 MODE = "spark.lodestone.mode"
 # They name Spark's own shuffle manager.
-SPARKS_MANAGERS = ("", "sort", "tungsten-sort", "org.apache.spark.shuffle.sort.SortShuffleManager")
+SPARKS_MANAGERS = ("", "sort", "tungsten-sort", "org.apache.spark.shuffle.sort.sortshufflemanager")
 OUR_MANAGERS = "org.apache.spark.shuffle.lodestone."
-# From these, executors may get the jar.
-WAYS_OF_JARS = (EXECUTOR_CLASS_PATH, "spark.jars", "spark.jars.packages", "spark.yarn.dist.jars")
+# From these, executors of Spark 4 may get the jar. Those of Spark 3.5 need it before they fetch any.
+WAYS_OF_JARS = ("spark.jars", "spark.jars.packages", "spark.yarn.dist.jars")
+JAR_NAME = re.compile(r"(^|[/:,])lodestone-spark-")
 
 
 def configure(builder, mode: Optional[str] = None):
@@ -40,7 +42,8 @@ def configure(builder, mode: Optional[str] = None):
     conf, note = _asked(home, mode)
     jar = conf[DRIVER_CLASS_PATH]
     runs = _jvm_runs(conf[MANAGER])
-    before = {**(_settings_of_jvm() if runs else _defaults(home)), **options}
+    before = _settings_of_jvm() if runs else {**_defaults(home), **_arguments()}
+    before.update(options)
     _keep_manager(before, conf)
     if SERIALIZER in before:
         del conf[SERIALIZER]
@@ -53,7 +56,7 @@ def configure(builder, mode: Optional[str] = None):
 
 def _keep_manager(before: Dict[str, str], conf: Dict[str, str]) -> None:
     theirs = before.get(MANAGER, "")
-    if theirs in (*SPARKS_MANAGERS, conf[MANAGER]):
+    if theirs.lower() in SPARKS_MANAGERS or theirs == conf[MANAGER]:
         return
     if theirs.startswith(OUR_MANAGERS):
         del conf[MANAGER]
@@ -70,8 +73,18 @@ def _add_jar(before: Dict[str, str], conf: Dict[str, str], jar: str, runs: bool)
     conf[EXECUTOR_CLASS_PATH] = _appended(before.get(EXECUTOR_CLASS_PATH, ""), jar)
     if runs:
         del conf[DRIVER_CLASS_PATH]
-        if any("lodestone" in before.get(key, "") for key in WAYS_OF_JARS):
+        if _have_executors(before):
             del conf[EXECUTOR_CLASS_PATH]
+
+
+def _have_executors(before: Dict[str, str]) -> bool:
+    """Returns whether the settings bring the jar to executors already."""
+    import pyspark
+
+    keys = [EXECUTOR_CLASS_PATH]
+    if not pyspark.__version__.startswith("3."):
+        keys += WAYS_OF_JARS
+    return any(JAR_NAME.search(before.get(key, "")) for key in keys)
 
 
 def _say(line: str) -> None:
@@ -89,7 +102,7 @@ def _options(builder) -> Dict[str, str]:
             "Lodestone needs PySpark, which this Python lacks: pip install pyspark"
         ) from error
     # No method of the builder returns them.
-    return {key: str(value) for key, value in builder._options.items()}
+    return {key: str(value) for key, value in builder._options.items() if value is not None}
 
 
 def _home_of_pyspark(options: Dict[str, str]) -> Path:
@@ -133,7 +146,6 @@ def _jvm_runs(manager: str) -> bool:
     if is_submitted:
         SparkContext._ensure_initialized()
     if SparkContext._gateway is None:
-        _check_arguments()
         return False
     if not _is_loaded(SparkContext._gateway.jvm, manager):
         raise RuntimeError(
@@ -158,15 +170,19 @@ def _is_loaded(jvm, name: str) -> bool:
     return True
 
 
-def _check_arguments() -> None:
-    """PySpark adds these arguments after those of the builder, which they replace."""
-    arguments = os.environ.get("PYSPARK_SUBMIT_ARGS", "")
-    if re.search(r"--driver-class-path|extraClassPath|--properties-file|--jars", arguments):
+def _arguments() -> Dict[str, str]:
+    """Returns the settings in PYSPARK_SUBMIT_ARGS. Fails if they have class paths, which replace
+    those of a builder: PySpark adds these arguments after its own."""
+    words = shlex.split(os.environ.get("PYSPARK_SUBMIT_ARGS", ""))
+    following = zip(words, words[1:])
+    pairs = [word.partition("=") for option, word in following if option in ("--conf", "-c")]
+    settings = {key: value for key, _, value in pairs}
+    if "--driver-class-path" in words or {DRIVER_CLASS_PATH, EXECUTOR_CLASS_PATH} & set(settings):
         raise RuntimeError(
-            "PYSPARK_SUBMIT_ARGS sets class paths or jars, which replace those of a builder: add "
-            "the options that `lodestone conf` prints to it, and start the session without "
-            "lodestone.configure"
+            "PYSPARK_SUBMIT_ARGS sets class paths, which replace those of a builder: add the options "
+            "that `lodestone conf` prints to it, and start the session without lodestone.configure"
         )
+    return settings
 
 
 def _settings_of_jvm() -> Dict[str, str]:
@@ -183,8 +199,9 @@ def _defaults(home: Path) -> Dict[str, str]:
         text = (folder / "spark-defaults.conf").read_text(encoding="utf-8", errors="replace")
     except OSError:
         return {}
-    # A backslash at the end of a line continues it.
-    text = re.sub(r"\\\n[ \t]*", "", text)
+    # A backslash at the end of a line continues it, but for comments.
+    text = re.sub(r"^[ \t]*[#!].*$", "", text, flags=re.MULTILINE)
+    text = re.sub(r"\\\r?\n[ \t]*", "", text)
     lines = (re.match(r"\s*([^\s=:#!][^\s=:]*)[\s=:]+(.*?)\s*$", line) for line in text.split("\n"))
     return {line[1]: line[2] for line in lines if line}
 

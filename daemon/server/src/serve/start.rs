@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! From the command line to a running daemon, and back to an exit code.
 
+use std::ffi::OsString;
 use std::fmt::Display;
 use std::io::{self, Write};
 use std::net::SocketAddr;
@@ -85,7 +86,15 @@ enum StartError {
 
 /// Runs the command that the arguments of this process name.
 pub fn run() -> ExitCode {
-    match Command::parse().verb {
+    let arguments: Vec<OsString> = std::env::args_os().collect();
+    let command = Command::try_parse_from(&arguments).unwrap_or_else(|wrong| {
+        if wrong.use_stderr() {
+            // Without stdout nobody takes the options.
+            let _ = conf::refuse(&arguments);
+        }
+        wrong.exit()
+    });
+    match command.verb {
         Verb::Serve(args) => exit(args.config().map_err(StartError::from).and_then(start)),
         Verb::Explain(args) => exit(explain::run(&args)),
         Verb::Drain(args) => exit(drain::run(&args)),

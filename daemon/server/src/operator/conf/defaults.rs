@@ -21,18 +21,33 @@ pub(super) fn replaced(folder: Option<PathBuf>) -> Vec<String> {
         // There is none, or Spark will complain about it.
         return Vec::new();
     };
-    let text = String::from_utf8_lossy(&bytes);
+    let text = String::from_utf8_lossy(&bytes).replace("\\\n", "");
     let is_end = |c: char| c.is_whitespace() || c == '=' || c == ':';
     let note = |line: &str| {
         let (key, value) = line.trim_start().split_once(is_end)?;
         let value = value.trim_matches(is_end);
-        let is_ours = value.contains("lodestone") || value.ends_with("KryoSerializer");
-        (REPLACED.contains(&key) && !is_ours).then(|| {
+        (REPLACED.contains(&key) && !is_kept(key, value)).then(|| {
             format!(
-                "{} sets {key} to {value}, which these options replace: add to them what must stay",
+                "{} sets {key} to {value}, which these options replace",
                 path.display()
             )
         })
     };
     text.lines().filter_map(note).collect()
+}
+
+/// Whether nothing of a setting is lost.
+fn is_kept(key: &str, value: &str) -> bool {
+    let is_our_jar = |entry: &str| {
+        let name = entry.rsplit('/').next().unwrap_or_default();
+        name.starts_with("lodestone-spark-")
+    };
+    match key {
+        "spark.serializer" => value == "org.apache.spark.serializer.KryoSerializer",
+        "spark.shuffle.manager" => {
+            value == "org.apache.spark.shuffle.lodestone.LodestoneShuffleManager"
+                || ["sort", "tungsten-sort"].contains(&value)
+        }
+        _ => value.split(':').all(is_our_jar),
+    }
 }

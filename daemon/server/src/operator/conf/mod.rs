@@ -8,6 +8,7 @@ mod release;
 #[cfg(test)]
 mod tests;
 
+use std::ffi::OsString;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
@@ -77,7 +78,17 @@ pub enum ConfError {
 
 /// What stands in place of the options after a failure. `spark-submit $(lodestone conf)` would run
 /// without Lodestone if there were nothing; it refuses an option that it does not know.
-const FAILED_OPTION: &[u8] = b"--lodestone-conf-failed\n";
+const FAILED_OPTION: &[u8] = b"--conf lodestone-conf-failed\n";
+
+/// Prints what `spark-submit` refuses, if these arguments ask for its options and are wrong.
+pub fn refuse(arguments: &[OsString]) -> io::Result<()> {
+    let is_conf = arguments.get(1).is_some_and(|verb| verb == "conf");
+    let is_other = |word: &OsString| word == "properties" || word == "json";
+    if is_conf && !arguments.iter().any(is_other) {
+        io::stdout().write_all(FAILED_OPTION)?;
+    }
+    Ok(())
+}
 
 /// Prints the keys, and on stderr whether the tests cover this release of Spark, and which settings
 /// of the user they replace.
@@ -92,7 +103,8 @@ pub fn run(args: &ConfArgs) -> Result<(), ConfError> {
     io::stdout().write_all(text.as_bytes())?;
     let mut notes: Vec<String> = release.iter().filter_map(Release::note).collect();
     if args.format == Form::Submit {
-        let folder = std::env::var_os("SPARK_CONF_DIR").map(PathBuf::from);
+        let folder = std::env::var_os("SPARK_CONF_DIR").filter(|folder| !folder.is_empty());
+        let folder = folder.map(PathBuf::from);
         notes.extend(defaults::replaced(
             folder.or(home.map(|home| home.join("conf"))),
         ));

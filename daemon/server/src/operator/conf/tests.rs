@@ -217,10 +217,12 @@ fn settings_that_the_options_replace_are_named() {
     let folder = tempfile::tempdir().unwrap();
     let text = "# spark.serializer Mine\n\
                 spark.serializer=org.apache.spark.serializer.KryoSerializer\n\
-                spark.executor.extraClassPath  /opt/a.jar\nspark.master local\n";
+                spark.executor.extraClassPath  /opt/a.jar:\\\n/l/lodestone-spark-4_2.13.jar\n\
+                spark.driver.extraClassPath /l/lodestone-spark-4_2.13.jar\nspark.master local\n\
+                spark.shuffle.manager sort\n";
     fs::write(folder.path().join("spark-defaults.conf"), text).unwrap();
     let notes = super::defaults::replaced(Some(folder.path().to_owned()));
     assert_eq!(notes.len(), 1, "{notes:?}");
-    assert!(notes[0].contains("sets spark.executor.extraClassPath to /opt/a.jar, which"));
+    assert!(notes[0].contains("sets spark.executor.extraClassPath to /opt/a.jar:/l/"));
     assert_eq!(super::defaults::replaced(None), Vec::<String>::new());
 }

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 package org.apache.spark.shuffle.lodestone.driver
 
-import java.util.Locale
-
 import org.apache.spark.{SparkConf, SparkEnv, SPARK_VERSION}
 import org.apache.spark.util.Utils
 
@@ -14,7 +12,9 @@ private[driver] object JarNotice {
     of(conf, SPARK_VERSION, getClass.getClassLoader eq classOf[SparkEnv].getClassLoader)
 
   private def names(conf: SparkConf, key: String): Boolean =
-    conf.get(key, "").toLowerCase(Locale.ROOT).contains("lodestone")
+    conf.get(key, "").split("[:,]").exists { entry =>
+      entry.contains("lodestone-spark-") || entry.endsWith("*")
+    }
 
   /**
    * Returns the warning. Spark 4 creates the shuffle manager of an executor after it has fetched

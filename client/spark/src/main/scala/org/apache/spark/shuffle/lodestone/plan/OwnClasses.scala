@@ -30,7 +30,8 @@ private[lodestone] final class OwnClasses(conf: SparkConf) {
         serializer.deserialize[DriverMessage](ByteBuffer.wrap(bytes), getClass.getClassLoader)
       } catch {
         // Classes of the driver's jar that are not in this one, or are others.
-        case failure @ (_: IOException | _: ReflectiveOperationException | _: LinkageError) =>
+        case failure @ (_: IOException | _: ReflectiveOperationException | _: LinkageError |
+            _: ClassCastException) =>
           throw new IllegalStateException(OwnClasses.OtherJar, failure)
       }
     case _: DriverMessage => throw new IllegalStateException(OwnClasses.OtherJar)
