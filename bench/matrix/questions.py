@@ -51,6 +51,7 @@ OTHERS = [
     "stress",
     "chaos",
     "conformance",
+    "encryption",
 ]
 NAMES = [*(question.name for question in OF_MATRIX), *OTHERS]
 

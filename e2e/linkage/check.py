@@ -135,6 +135,7 @@ def spark_jars(folder: Path) -> list[Path]:
         "spark-core_*",
         "spark-network-*",
         "spark-common-utils*",
+        "spark-kvstore_*",
         "spark-launcher*",
         "spark-unsafe_*",
         "spark-catalyst_*",
