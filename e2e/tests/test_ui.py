@@ -11,7 +11,7 @@ import pytest
 from harness.chromium import chromium
 from harness.daemon import free_port, wait_until
 from harness.history import history_server, page
-from harness.paths import DAEMON
+from harness.paths import DAEMON, EVERY_LINE, SELDOM
 from harness.spark_process import Job
 
 SIDE = ("keyed_rows", {"maps": 6, "partitions": 8})
@@ -41,7 +41,7 @@ def cells(browser_page, heading: str) -> list[list[str]]:
     return [row.locator("td").all_inner_texts() for row in table.locator("tbody tr").all()]
 
 
-@pytest.mark.lines("3.5", "4.1")
+@pytest.mark.lines(*EVERY_LINE, seldom=SELDOM)
 def test_the_tab_says_what_happened_to_each_shuffle_in_sparks_ui_and_in_the_history_server(
     spark, start_daemon, start_job, plain_answer, gates, tmp_path
 ):
