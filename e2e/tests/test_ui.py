@@ -15,6 +15,8 @@ from harness.paths import DAEMON, EVERY_LINE, SELDOM
 from harness.spark_process import Job
 
 SIDE = ("keyed_rows", {"maps": 6, "partitions": 8})
+# The driver's memory decides when Spark removes a shuffle that nobody uses any more.
+GONE = r"( Spark has removed it\.)?"
 ONE_MAP = ("keyed_rows", {"maps": 1, "partitions": 8})
 
 
@@ -37,7 +39,8 @@ def job(services: str, port: int, logs, gates) -> Job:
 
 def cells(browser_page, heading: str) -> list[list[str]]:
     """Returns the texts of the table below a heading."""
-    table = browser_page.locator(f"h4:has-text('{heading}') ~ table").first
+    # Spark 4.2 and newer put each table into an element of its own.
+    table = browser_page.locator(f"xpath=//h4[.='{heading}']/following::table[1]")
     return [row.locator("td").all_inner_texts() for row in table.locator("tbody tr").all()]
 
 
@@ -94,13 +97,12 @@ def check(shown) -> None:
     assert re.search(r"Read: 63 blocks in \d+ chunks", sums), sums
     last, one_map, first = cells(shown, "Shuffles")
     assert first[1] == last[1] == "merged"
-    assert re.fullmatch(r"Readers took 48 blocks in \d+ chunks\.", first[2]), first
-    assert re.fullmatch(r"Readers took 15 blocks in \d+ chunks\.", last[2]), last
+    assert re.fullmatch(rf"Readers took 48 blocks in \d+ chunks\.{GONE}", first[2]), first
+    assert re.fullmatch(rf"Readers took 15 blocks in \d+ chunks\.{GONE}", last[2]), last
     assert first[8] == last[8] == "100 %"
-    assert one_map[1:3] == [
-        "plain",
-        "Its blocks were not merged, because there is only one map task: merging needs several.",
-    ]
+    assert one_map[1] == "plain"
+    why = r"because there is only one map task: merging needs several\."
+    assert re.fullmatch(rf"Its blocks were not merged, {why}{GONE}", one_map[2]), one_map
     (reason,) = [row for row in cells(shown, "Why not more") if row[0] == "SINGLE_MAP"]
     assert reason[1:] == ["1", "there is only one map task: merging needs several", "Nothing."]
     (service,) = cells(shown, "Services")
