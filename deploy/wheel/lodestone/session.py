@@ -23,7 +23,8 @@ MODE = "spark.lodestone.mode"
 # They name Spark's own shuffle manager.
 SPARKS_MANAGERS = ("", "sort", "tungsten-sort", "org.apache.spark.shuffle.sort.sortshufflemanager")
 OUR_MANAGERS = "org.apache.spark.shuffle.lodestone."
-# From these, executors of Spark 4 may get the jar. Those of Spark 3.5 need it before they fetch any.
+# From these, executors of Spark 4 may get the jar. Those of Spark 3.5 need it before they fetch
+# any.
 WAYS_OF_JARS = ("spark.jars", "spark.jars.packages", "spark.yarn.dist.jars")
 JAR_NAME = re.compile(r"(^|[/:,])lodestone-spark-")
 
@@ -179,8 +180,8 @@ def _arguments() -> Dict[str, str]:
     settings = {key: value for key, _, value in pairs}
     if "--driver-class-path" in words or {DRIVER_CLASS_PATH, EXECUTOR_CLASS_PATH} & set(settings):
         raise RuntimeError(
-            "PYSPARK_SUBMIT_ARGS sets class paths, which replace those of a builder: add the options "
-            "that `lodestone conf` prints to it, and start the session without lodestone.configure"
+            "PYSPARK_SUBMIT_ARGS sets class paths, which replace those of a builder: add to it the "
+            "options that `lodestone conf` prints, and leave lodestone.configure out"
         )
     return settings
 
