@@ -11,10 +11,9 @@ private[driver] object JarNotice {
   def apply(conf: SparkConf): Option[String] =
     of(conf, SPARK_VERSION, getClass.getClassLoader eq classOf[SparkEnv].getClassLoader)
 
-  private def names(conf: SparkConf, key: String): Boolean =
-    conf.get(key, "").split("[:,]").exists { entry =>
-      entry.contains("lodestone-spark-") || entry.endsWith("*")
-    }
+  /** The jar may have another name, or be in a folder of jars. */
+  private def mayHave(classPath: String): Boolean =
+    classPath.split(":").exists(entry => entry.contains("lodestone") || entry.endsWith("*"))
 
   /**
    * Returns the warning. Spark 4 creates the shuffle manager of an executor after it has fetched
@@ -25,8 +24,8 @@ private[driver] object JarNotice {
    */
   def of(conf: SparkConf, sparkVersion: String, isOnClassPath: Boolean): Option[String] = {
     // Who gives the driver the jar with --jars and --driver-class-path has forgotten executors.
-    val isFetched = !isOnClassPath || names(conf, "spark.jars")
-    val mayLack = isFetched && !names(conf, ClassPath) && !Utils.isLocalMaster(conf)
+    val isFetched = !isOnClassPath || conf.get("spark.jars", "").contains("lodestone-spark-")
+    val mayLack = isFetched && !mayHave(conf.get(ClassPath, "")) && !Utils.isLocalMaster(conf)
     if (sparkVersion.startsWith("3.") && mayLack) {
       Some(
         s"Executors of Spark $sparkVersion need the Lodestone jar before they get those of " +

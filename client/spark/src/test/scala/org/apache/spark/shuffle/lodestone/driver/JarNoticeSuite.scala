@@ -13,6 +13,9 @@ final class JarNoticeSuite {
   @Test def `executors of Spark 3 that lack the jar are announced with the missing key`(): Unit = {
     val said = JarNotice.of(conf(), "3.5.9", isOnClassPath = false)
     assertTrue(said.exists(_.endsWith("set spark.executor.extraClassPath")), said.toString)
+    // The driver has it from --driver-class-path.
+    val fetched = conf("spark.jars" -> "/opt/a.jar,/opt/lodestone-spark-3.5_2.12.jar")
+    assertEquals(said, JarNotice.of(fetched, "3.5.9", isOnClassPath = true))
   }
 
   @Test def `executors that may have the jar are not announced`(): Unit = {
