@@ -5,7 +5,7 @@ import gzip
 from pathlib import Path
 
 LEAD_BYTES = 96
-# Of each header: a magic number, the number of index entries, and the bytes of the values.
+# Each header begins with a magic number, the number of index entries, and the bytes of the values.
 INTRO_BYTES, ENTRY_BYTES = 16, 16
 # Of each file: a magic number and thirteen numbers of eight hexadecimal digits.
 FILE_BYTES = 110

@@ -193,6 +193,12 @@ def remote(kubernetes, gates, spark, **conf) -> Job:
     return job_on(kubernetes, gates, spark, passes=2, **{**settings, **conf})
 
 
+def assert_all_is_from_services(outcome, gates) -> None:
+    assert gates.map_runs(MAPS) == [1] * MAPS
+    assert outcome.report["totals"]["remote"] == 1
+    assert outcome.report["totals"]["originalsRead"] == 0
+
+
 @pytest.mark.lines("4.1")
 def test_services_of_the_chart_keep_the_outputs_of_a_pod_that_is_killed(
     kubernetes, services, spark, gates, start_job, finish
@@ -203,9 +209,7 @@ def test_services_of_the_chart_keep_the_outputs_of_a_pod_that_is_killed(
     gates.run_first_pass(MAPS)
     kubernetes.kill(executor_pods(kubernetes)[0])
     outcome = finish(running, job)
-    assert gates.map_runs(MAPS) == [1] * MAPS
-    assert outcome.report["totals"]["remote"] == 1
-    assert outcome.report["totals"]["originalsRead"] == 0
+    assert_all_is_from_services(outcome, gates)
     assert outcome.reasons() == {}
     # Nobody needs them any more: their drains end them.
     for pod in services.end():
@@ -287,9 +291,7 @@ def test_in_cluster_mode_services_keep_the_outputs_of_a_killed_pod_through_an_up
     kubernetes.kill(executor_pods(kubernetes)[0])
     services.update()
     outcome = finish(running, job)
-    assert gates.map_runs(MAPS) == [1] * MAPS
-    assert outcome.report["totals"]["remote"] == 1
-    assert outcome.report["totals"]["originalsRead"] == 0
+    assert_all_is_from_services(outcome, gates)
     assert outcome.reasons() == {}
 
 

@@ -23,8 +23,8 @@ MODE = "spark.lodestone.mode"
 # They name Spark's own shuffle manager.
 SPARKS_MANAGERS = ("", "sort", "tungsten-sort", "org.apache.spark.shuffle.sort.sortshufflemanager")
 OUR_MANAGERS = "org.apache.spark.shuffle.lodestone."
-# From these, executors of Spark 4 may get the jar. Those of Spark 3.5 need it before they fetch
-# any.
+# Executors of Spark 4 may get the jar by these settings. Executors of Spark 3.5 need it before they
+# fetch jars.
 WAYS_OF_JARS = ("spark.jars", "spark.jars.packages", "spark.yarn.dist.jars")
 JAR_NAME = re.compile(r"(^|[/:,])lodestone-spark-")
 

@@ -23,7 +23,7 @@ pub struct Holding {
     pub remote_shuffles: u32,
     /// Bytes of all its segments.
     pub bytes: u64,
-    /// Those of them that are only in memory.
+    /// Bytes of its segments that are only in memory.
     pub unwritten_bytes: u64,
     /// When its lease ends, if its driver does not renew it.
     pub lease_left_ms: Option<u64>,

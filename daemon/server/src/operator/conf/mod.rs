@@ -90,8 +90,8 @@ pub fn refuse(arguments: &[OsString]) -> io::Result<()> {
     Ok(())
 }
 
-/// Prints the keys, and on stderr whether the tests cover this release of Spark, and which settings
-/// of the user they replace.
+/// Prints the keys. Says on stderr whether tests cover this release of Spark, and names the user's
+/// settings that the keys replace.
 pub fn run(args: &ConfArgs) -> Result<(), ConfError> {
     let home = std::env::var_os("SPARK_HOME").map(PathBuf::from);
     let jars = Jars::of_program(std::env::current_exe().ok().as_deref());

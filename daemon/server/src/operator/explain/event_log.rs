@@ -192,10 +192,11 @@ impl Merged {
             self.damaged += 1;
             return;
         };
-        let shuffles = report.get_mut("shuffles").map(Value::take);
-        for shuffle in shuffles.iter().filter_map(Value::as_array).flatten() {
-            if let Some(id) = shuffle.get("shuffleId").and_then(Value::as_i64) {
-                self.shuffles.insert(id, shuffle.clone());
+        if let Some(Value::Array(shuffles)) = report.get_mut("shuffles").map(Value::take) {
+            for shuffle in shuffles {
+                if let Some(id) = shuffle.get("shuffleId").and_then(Value::as_i64) {
+                    self.shuffles.insert(id, shuffle);
+                }
             }
         }
         while self.shuffles.len() > MAX_SHUFFLES {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `lodestone explain`: shows the reports of drivers to a person. Daemons have them, and event logs
-//! of Spark.
+//! `lodestone explain`: shows the reports of drivers to a person. Daemons and event logs contain
+//! them.
 
 mod columns;
 mod comparison;
@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use lodestone_model::{AppId, spark_id};
 use lodestone_wire::extension::explain::{ExplainApplication, Explanation, ReportKept};
+use serde::Deserialize;
 
 use crate::cli::ExplainArgs;
 use crate::operator::ask::{AskError, Asking};
@@ -95,12 +96,11 @@ fn logged(logs: &[PathBuf], as_json: bool) -> Result<String, ExplainError> {
         for note in logged.notes {
             writeln!(io::stderr().lock(), "{note}")?;
         }
-        let report = logged.report.to_string();
         if as_json {
-            text.push_str(&report);
+            text.push_str(&logged.report.to_string());
             text.push('\n');
         } else {
-            let page = Page::read(&report).map_err(|source| ExplainError::Report {
+            let page = Page::deserialize(logged.report).map_err(|source| ExplainError::Report {
                 app: path.display().to_string(),
                 source,
             })?;

@@ -23,7 +23,7 @@ private[driver] object JarNotice {
    *   whether the driver has the jar where Spark is, and not from `--jars` or `--packages`
    */
   def of(conf: SparkConf, sparkVersion: String, isOnClassPath: Boolean): Option[String] = {
-    // Who gives the driver the jar with --jars and --driver-class-path has forgotten executors.
+    // A user may give the driver the jar with --jars and --driver-class-path, and forget executors.
     val isFetched = !isOnClassPath || conf.get("spark.jars", "").contains("lodestone-spark-")
     val mayLack = isFetched && !mayHave(conf.get(ClassPath, "")) && !Utils.isLocalMaster(conf)
     if (sparkVersion.startsWith("3.") && mayLack) {

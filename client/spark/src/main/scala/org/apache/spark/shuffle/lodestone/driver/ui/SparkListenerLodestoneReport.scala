@@ -7,8 +7,8 @@ import org.apache.spark.scheduler.SparkListenerEvent
 
 /**
  * What has changed in the driver's report, for Spark's UI and the event log. A History Server
- * without this class logs once that it drops the event. The name of the class and those of its
- * fields are in event logs: they stay.
+ * without this class drops the event, and logs it once. Event logs contain the names of this class
+ * and of its fields: do not change them.
  *
  * @param time
  *   since the epoch, in ms
