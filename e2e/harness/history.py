@@ -60,7 +60,9 @@ class HistoryServer:
         assert self._process.poll() is None, self.log()[-4000:]
         try:
             return json.loads(page(f"{self._address}/api/v1/applications"))
-        except OSError:
+        except (OSError, json.JSONDecodeError):
+            # Spark listens before it has added its handlers (WebUI.bind): until then the first
+            # page answers for every address.
             return []
 
 
