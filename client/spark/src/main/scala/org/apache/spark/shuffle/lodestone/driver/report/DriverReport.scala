@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 package org.apache.spark.shuffle.lodestone.driver.report
 
-import java.util.Locale
-
 import scala.collection.mutable
 
 import org.apache.spark.shuffle.lodestone.config.Logged
+import org.apache.spark.shuffle.lodestone.driver.ui.Figures
 import org.apache.spark.shuffle.lodestone.plan._
 
 /**
@@ -18,6 +17,7 @@ import org.apache.spark.shuffle.lodestone.plan._
 private[driver] final class DriverReport(clockMs: () => Long = () => System.currentTimeMillis())
     extends Logged {
   import DriverReport._
+  import Figures.number
 
   /** In the order of registration. Spark uses no shuffle id twice. */
   private val records = mutable.LinkedHashMap.empty[Int, ShuffleRecord]
@@ -161,12 +161,13 @@ private[driver] final class DriverReport(clockMs: () => Long = () => System.curr
   /** Returns the line of the log with the sums. */
   def farewell: String = {
     val left = reasonList(totals)
-    val away = if (remote > 0) f"$remote%,d remote, " else ""
-    f"lodestone: $merged%,d of $shuffles%,d shuffles merged, $away" +
-      f"${totals.blocksPushed}%,d blocks (${totals.bytesPushed}%,d bytes) pushed, " +
-      f"${totals.mergedBlocksRead}%,d blocks read in " +
-      f"${totals.chunksRead}%,d chunks, ${totals.originalsRead}%,d read from originals$left; " +
-      f"readers waited $readersWaitedMs%,d ms for pushes to end"
+    val away = if (remote > 0) s"${number(remote)} remote, " else ""
+    s"lodestone: ${number(merged)} of ${number(shuffles)} shuffles merged, $away" +
+      s"${number(totals.blocksPushed)} blocks (${number(totals.bytesPushed)} bytes) pushed, " +
+      s"${number(totals.mergedBlocksRead)} blocks read in " +
+      s"${number(totals.chunksRead)} chunks, " +
+      s"${number(totals.originalsRead)} read from originals$left; " +
+      s"readers waited ${number(readersWaitedMs)} ms for pushes to end"
   }
 
   private def of(id: ShuffleGeneration): Option[ShuffleRecord] =
@@ -208,37 +209,35 @@ private[driver] final class DriverReport(clockMs: () => Long = () => System.curr
     s"shuffle ${record.shuffleId}: its maps push to ${servicesOf(record)}, and keep nothing"
 
   private def sentence(record: ShuffleRecord): String =
-    f"shuffle ${record.shuffleId}: ${record.counts.blocksPushed}%,d blocks of " +
-      f"${record.numPartitions}%,d partitions pushed to ${servicesOf(record)}" +
+    s"shuffle ${record.shuffleId}: ${number(record.counts.blocksPushed)} blocks of " +
+      s"${number(record.numPartitions)} partitions pushed to ${servicesOf(record)}" +
       s"${reasonList(record.counts)}${weighed(record)}"
 
   private def reasonList(counts: ReportCounts): String =
     if (counts.reasons.isEmpty) {
       ""
     } else {
-      val each = counts.reasonsInOrder.map { case (code, count) => format(code, count) }
+      val each = counts.reasonsInOrder.map { case (code, count) => s"$code ${number(count)}" }
       each.mkString("; reasons: ", ", ", "")
     }
-
-  private def format(code: String, count: Long): String =
-    "%s %,d".formatLocal(Locale.ROOT, code, count)
 }
 
 private[driver] object DriverReport {
+  import Figures.number
 
   private def servicesOf(record: ShuffleRecord): String =
     if (record.services == 1) "1 service" else s"${record.services} services"
 
   private def weighed(record: ShuffleRecord): String = record.sample.map { sample =>
     val seen =
-      f"; ${sample.maps}%,d maps had ${sample.blocks}%,d blocks " +
-        f"of ${sample.bytes}%,d bytes together"
+      s"; ${number(sample.maps)} maps had ${number(sample.blocks)} blocks " +
+        s"of ${number(sample.bytes)} bytes together"
     val disk =
       if (sample.diskReadMicros < 0) ""
-      else f", a small read takes ${sample.diskReadMicros}%,d us"
+      else s", a small read takes ${number(sample.diskReadMicros)} us"
     val against = record.limits.map { limits =>
-      f" (shuffles are merged from ${limits.leastBlocks}%,d blocks on, " +
-        f"up to ${limits.largestMeanBytes}%,d bytes per block on average)"
+      s" (shuffles are merged from ${number(limits.leastBlocks)} blocks on, " +
+        s"up to ${number(limits.largestMeanBytes)} bytes per block on average)"
     }
     seen + disk + against.getOrElse("")
   }.getOrElse("")

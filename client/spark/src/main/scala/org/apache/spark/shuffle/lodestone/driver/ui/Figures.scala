@@ -3,8 +3,8 @@ package org.apache.spark.shuffle.lodestone.driver.ui
 
 import java.util.Locale
 
-/** Figures as pages and sentences have them, the same wherever the JVM runs. */
-private[ui] object Figures {
+/** Figures as pages and lines of the log have them, the same wherever the JVM runs. */
+private[driver] object Figures {
   def number(value: Long): String = "%,d".formatLocal(Locale.ROOT, value)
 
   /** @param thing in the singular, as `block` */
