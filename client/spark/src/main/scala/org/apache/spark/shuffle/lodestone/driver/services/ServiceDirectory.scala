@@ -21,6 +21,11 @@ private[driver] final class Service(val address: HostPort) {
   var failures: Int = 0
   var asking: Boolean = false
 
+  /** It is asked although it failed lately: no plan that can do without it waits for the answer. */
+  var onProbation: Boolean = false
+
+  def isAwaited: Boolean = asking && !onProbation
+
   /** The name that the service has for what fails together with its host, once it has answered. */
   var label: String = ""
 
@@ -44,7 +49,8 @@ private[driver] object Service {
 
 /**
  * Knows which services can be used. It asks each service before it gets work. An answer is valid
- * for some time, and a missing answer too.
+ * for some time, and a missing answer too: one that failed is asked as often as others, since it
+ * may be back, and the one that serves now may be the next to restart.
  */
 private[driver] final class ServiceDirectory(
     source: AddressSource,
@@ -83,7 +89,7 @@ private[driver] final class ServiceDirectory(
     val action = FailureClass.of(failure).action
     if (action.penalty) {
       service.state = Service.Suspect
-      service.failures += 1
+      if (!service.onProbation) service.failures += 1
       if (service.failures >= MaxFailures) source.givenUp(service.address)
     } else if (!action.newShuffles) {
       service.state = Service.Unwilling
@@ -110,6 +116,7 @@ private[driver] final class ServiceDirectory(
     service.load = Some(load)
     service.checkedAtMs = loop.nowMs
     service.failures = 0
+    service.onProbation = false
   }
 
   private def recordIncarnation(service: Service, incarnation: Long): Unit = {
@@ -131,12 +138,13 @@ private[driver] final class ServiceDirectory(
 
   private def isDue(service: Service): Boolean = !service.asking && (service.state match {
     case Service.Unknown => true
-    case Service.Suspect => !client.health.isSuspect(service.address)
-    case Service.Serving | Service.Unwilling => loop.nowMs - service.checkedAtMs >= TrustMs
+    case _ => loop.nowMs - service.checkedAtMs >= TrustMs
   })
 
   private def hello(service: Service): Unit = {
     service.asking = true
+    service.onProbation =
+      service.state == Service.Suspect && client.health.isSuspect(service.address)
     client.hello(service.address).onComplete { outcome =>
       service.asking = false
       outcome match {
@@ -145,7 +153,9 @@ private[driver] final class ServiceDirectory(
           answered(service, reply.incarnation, reply.load)
         case Failure(failure) =>
           failed(service, failure)
-          log.warn(s"The shuffle service ${service.address} cannot be used: ${failure.getMessage}")
+          // The log has it already.
+          if (!service.onProbation) log.warn(
+            s"The shuffle service ${service.address} cannot be used: ${failure.getMessage}")
       }
       settling.toSeq.foreach(_.look())
     }
@@ -153,11 +163,15 @@ private[driver] final class ServiceDirectory(
 
   private def settle(candidates: Seq[Service], found: Seq[Service] => Unit): Unit = {
     def serving = candidates.filter(s => s.state == Service.Serving && !s.asking)
-    lazy val answers: EnoughAnswers =
-      new EnoughAnswers(loop, () => candidates.forall(!_.asking), () => serving.nonEmpty)({
-        settling -= answers
-        found(serving)
-      })
+    def isAwaited = candidates.exists(_.isAwaited)
+    def isOnProbation = candidates.exists(s => s.asking && s.onProbation)
+    lazy val answers: EnoughAnswers = new EnoughAnswers(
+      loop,
+      () => !isAwaited && (serving.nonEmpty || !isOnProbation),
+      () => serving.nonEmpty || !isAwaited)({
+      settling -= answers
+      found(serving)
+    })
     settling += answers
     answers.begin()
   }
