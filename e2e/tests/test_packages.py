@@ -95,6 +95,16 @@ def test_the_daemon_serves_with_the_installed_settings_as_the_user_of_the_unit(r
         daemon.wait()
 
 
+def test_wrong_settings_end_the_daemon_with_the_code_after_which_the_unit_stays_down(root):
+    settings = root / "etc" / "lodestone" / "wrong.toml"
+    settings.write_text("memroy = '1g'")
+    command = ["chroot", root, "/usr/bin/lodestone", "serve"]
+    command += ["--config", "/etc/lodestone/wrong.toml"]
+    said = subprocess.run(command, capture_output=True, text=True)
+    assert "did you mean `memory`?" in said.stderr
+    assert f"RestartPreventExitStatus={said.returncode}" in (root / UNIT).read_text().splitlines()
+
+
 def test_the_installed_command_names_the_installed_jars(root):
     command = ["chroot", root, "/usr/bin/lodestone", "conf", "--spark", "4.1.4"]
     said = subprocess.run(command, capture_output=True, text=True)

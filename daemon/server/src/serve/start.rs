@@ -42,8 +42,12 @@ const OTHER_FILES: usize = 512;
 const SPARE_FILES: u64 =
     (OTHER_FILES + MAP_FILES_MAX + (READS + FOREIGN_READS) * GATHERED_CHUNKS) as u64;
 
-/// Exit code of a failure. Wrong usage of the command line is 2, clap's.
+/// Exit code of a failure that may be over at the next start.
 const FAILED: u8 = 1;
+
+/// Exit code of wrong settings, with which each start fails: clap's for a wrong command line. The
+/// unit of systemd stays down after it.
+const MISCONFIGURED: u8 = 2;
 
 /// The reason why the daemon did not start, in a line or two that say what to do.
 #[derive(Debug, thiserror::Error)]
@@ -84,6 +88,15 @@ enum StartError {
     Task(#[from] JoinError),
 }
 
+impl StartError {
+    fn code(&self) -> u8 {
+        match self {
+            Self::Config(_) | Self::Stay => MISCONFIGURED,
+            _ => FAILED,
+        }
+    }
+}
+
 /// Runs the command that the arguments of this process name.
 pub fn run() -> ExitCode {
     let arguments: Vec<OsString> = std::env::args_os().collect();
@@ -95,7 +108,10 @@ pub fn run() -> ExitCode {
         wrong.exit()
     });
     match command.verb {
-        Verb::Serve(args) => exit(args.config().map_err(StartError::from).and_then(start)),
+        Verb::Serve(args) => {
+            let outcome = args.config().map_err(StartError::from).and_then(start);
+            exit_by(outcome, StartError::code)
+        }
         Verb::Explain(args) => exit(explain::run(&args)),
         Verb::Drain(args) => exit(drain::run(&args)),
         Verb::End(args) => exit_by(end::run(&args), EndError::code),
