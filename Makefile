@@ -8,6 +8,7 @@ SHELL := /bin/bash
 VERSION := $(shell sed -n 's/^version = "\(.*\)"$$/\1/p' daemon/Cargo.toml)
 TARGET := x86_64-unknown-linux-gnu
 CYCLONEDX := .cache/tools/bin/cargo-cyclonedx
+ABOUT := .cache/tools/bin/cargo-about
 AARCH64 := aarch64-unknown-linux-gnu
 ARM_DAEMON := dist/linux-aarch64/lodestone
 CARGO_TARGET_DIR ?= $(CURDIR)/daemon/target
@@ -43,7 +44,7 @@ PLUGIN_SOURCES := $(shell find client -name target -prune -o -path '*/src/main/*
 JOB_SOURCES := $(shell find e2e/jobs/src -type f) e2e/jobs/pom.xml
 SAY = @printf '\033[1m== %s\033[0m\n'
 
-.PHONY: help build release wheel packages maven sbom image demo bench tpcds sort numbers test conformance soak chaos attack fuzz planted lint advisories fmt clean daemon
+.PHONY: help build release wheel packages maven sbom licences image demo bench tpcds sort numbers test conformance soak chaos attack fuzz planted lint advisories fmt clean daemon
 .PHONY: bench-tools tools browser fuzz-build fuzz-decode fuzz-connection test-fuzz test-rust test-jvm test-archives test-conformance test-e2e
 .PHONY: aarch64 test-aarch64 yarn-jars soak-daemon soak-threads soak-writers
 
@@ -78,6 +79,14 @@ sbom: tools $(CYCLONEDX) ## writes dist/lodestone.cdx.json: the crates in the da
 	@cd .cache/sbom/daemon && ../../tools/bin/cargo-cyclonedx cyclonedx -q --manifest-path server/Cargo.toml --target $(TARGET) \
 	  --no-build-deps --spec-version 1.5 --format json --override-filename lodestone.cdx
 	@sed 's|file://$(CURDIR)/.cache/sbom/|file:///|g' .cache/sbom/daemon/server/lodestone.cdx.json > dist/lodestone.cdx.json
+
+$(ABOUT):
+	$(SAY) "cargo-about"
+	$(CARGO) install -q --locked --root .cache/tools cargo-about@0.8.2
+
+licences: tools $(ABOUT) ## writes deploy/licences/third-party.txt: the licences of the crates in the daemon
+	@cd daemon && ../$(ABOUT) generate --locked --manifest-path server/Cargo.toml -c ../deploy/licences/about.toml \
+	  ../deploy/licences/third-party.hbs -o ../deploy/licences/third-party.txt
 
 wheel: tools daemon $(JARS) .venv-wheel/.ready ## writes dist/lodestone_shuffle-*.whl: the daemon and the plugin jars, for pip
 	@rm -f dist/lodestone_shuffle-*.whl

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """`python3 deploy/oci_layout.py DAEMON IMAGE`: writes a container image that holds the daemon and
-nothing else, as an OCI layout in a tar file.
+the texts of licences, as an OCI layout in a tar file.
 
 The same daemon yields the same bytes on every machine: no times, no names of users, no compression,
 whose bytes would depend on the version of a library.
@@ -67,9 +67,17 @@ def layout(daemon: bytes, tag: str) -> bytes:
 
 
 def layer_of(daemon: bytes) -> bytes:
-    """Returns the file system: the program, and a folder for data that its user owns, for use
-    without a volume."""
-    return tar([entry("data", mode=0o700, user=USER), entry("lodestone", daemon, mode=0o755)])
+    """Returns the file system: the program, texts, and a folder for data that its user owns, for
+    use without a volume."""
+    texts = [ROOT / name for name in ("LICENSE", "NOTICE", "deploy/licences/third-party.txt")]
+    return tar(
+        [
+            entry("data", mode=0o700, user=USER),
+            entry("licences"),
+            *(entry(f"licences/{text.name}", text.read_bytes()) for text in texts),
+            entry("lodestone", daemon, mode=0o755),
+        ]
+    )
 
 
 def config_of(layer: bytes, tag: str, cpu: str) -> dict:

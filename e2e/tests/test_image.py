@@ -76,7 +76,8 @@ def config_of(image) -> dict:
 
 def test_the_program_in_the_image_is_the_daemon_and_runs_without_another_file(image, tmp_path):
     unpacked(image, tmp_path / "root")
-    assert sorted(path.name for path in (tmp_path / "root").iterdir()) == ["data", "lodestone"]
+    held = sorted(path.name for path in (tmp_path / "root").iterdir())
+    assert held == ["data", "licences", "lodestone"]
     assert (tmp_path / "root" / "lodestone").read_bytes() == DAEMON.read_bytes()
     data = (tmp_path / "root" / "data").stat()
     assert (data.st_uid, data.st_mode & 0o777) == (oci_layout.USER, 0o700)

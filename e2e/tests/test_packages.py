@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """The packages for Debian and Fedora: what they install, and a daemon as their unit starts it."""
 
+import re
 import shlex
 import shutil
 import signal
 import subprocess
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,7 @@ from harness import rpm
 from harness.daemon import parse_ready, read_line
 from harness.paths import ROOT
 
+THIRD_PARTY = ROOT / "deploy" / "licences" / "third-party.txt"
 UNIT = "usr/lib/systemd/system/lodestone.service"
 # As `systemd-analyze security` counts exposure: tenths, from 0 to 100.
 EXPOSURE_MAX = 20
@@ -45,11 +48,37 @@ def test_both_packages_install_the_daemon_the_jars_the_unit_the_settings_and_the
         at = UNIT if name.endswith("service") else f"etc/lodestone/{name}"
         expected[at] = ROOT / "deploy" / "packages" / name
     expected["usr/share/doc/lodestone/copyright"] = ROOT / "LICENSE"
-    assert len(expected) == 7
+    expected["usr/share/doc/lodestone/third-party.txt"] = THIRD_PARTY
+    assert len(expected) == 8
     for path, source in expected.items():
         assert (root / path).read_bytes() == source.read_bytes(), path
     assert (root / "usr/bin/lodestone").stat().st_mode & 0o777 == 0o755
     assert (root / "usr/share/doc/lodestone/docs/operations.md").exists()
+
+
+def test_the_text_of_licences_names_each_crate_in_the_daemon():
+    command = ["cargo", "tree", "-q", "-p", "lodestone-server", "-e", "normal", "--prefix", "none"]
+    command += [f"--target={cpu}-unknown-linux-gnu" for cpu in ("x86_64", "aarch64")]
+    command += ["--format={p}", "--locked", "--offline"]
+    tree = subprocess.run(
+        command, cwd=ROOT / "daemon", check=True, capture_output=True, text=True
+    ).stdout
+    # Lines are `name v1.2.3`, with the path of our own crates, or a remark, behind it.
+    lines = [line for line in tree.splitlines() if line and "(/" not in line]
+    crates = {tuple(line.split()[:2]) for line in lines}
+    named = re.findall(r"^  (\S+) (\S+) \(", THIRD_PARTY.read_text(), re.MULTILINE)
+    assert len(crates) > 100
+    assert {(name, f"v{version}") for name, version in named} == crates, "run `make licences`"
+
+
+def test_each_jar_for_users_has_the_licence_and_with_the_daemon_those_of_its_crates():
+    for jar in (ROOT / "dist" / "jars").glob("lodestone-[!e]*.jar"):
+        with zipfile.ZipFile(jar) as archive:
+            held = set(archive.namelist())
+            assert archive.read("META-INF/LICENSE") == (ROOT / "LICENSE").read_bytes(), jar
+            assert "META-INF/NOTICE" in held, jar
+            if "lodestone/linux-x86_64/lodestone" in held:
+                assert archive.read("META-INF/third-party.txt") == THIRD_PARTY.read_bytes(), jar
 
 
 def test_systemd_accepts_every_line_of_the_unit_and_finds_the_service_confined(root, tmp_path):

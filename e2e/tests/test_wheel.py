@@ -136,7 +136,8 @@ def test_the_package_holds_the_daemon_and_a_jar_for_each_spark_and_the_licence(w
         assert program.external_attr >> 16 & 0o111 == 0o111
         for jar in {plugin_jar(version) for version in SPARK_LINES.values()}:
             assert archive.read(f"lodestone/jars/{jar.name}") == jar.read_bytes()
-        assert [name for name in held if name.endswith("licenses/LICENSE")]
+        for text in ("LICENSE", "NOTICE", "third-party.txt"):
+            assert [name for name in held if name.endswith(f"licenses/{text}")]
 
 
 @on_one_line
