@@ -144,6 +144,7 @@ def test_the_schema_describes_every_value_of_the_chart():
     def assert_described(part: dict, described: dict, path: str) -> None:
         for key, value in part.items():
             assert key in described["properties"], f"{path}{key} is not in the schema"
+            assert key in described["required"], f"{path}{key} may be null"
             below = described["properties"][key]
             if isinstance(value, dict) and "properties" in below:
                 assert_described(value, below, f"{path}{key}.")
@@ -178,6 +179,9 @@ def test_helm_finds_no_fault_in_the_chart(name):
     [
         ("memory=8g", "memory"),
         ("memroy=8Gi", "memroy"),
+        ("tls=null", "tls"),
+        ("tls.existingSecret=null", "existingSecret"),
+        ("tls.existingSecret=lodestone_tls", "existingSecret"),
         ("kind=Deployment", "kind"),
         ("kind=DaemonSet", "hostPaths"),
         ("encryptedOnly=true", "existingSecret"),
@@ -260,7 +264,7 @@ def test_the_notes_name_the_keys_of_an_application_that_encrypts(notes_for):
         assert "  spark.ssl.rpc.enabled=true\n" in text
         assert "  spark.ssl.rpc.openSslEnabled=true\n" in text
         assert "  spark.ssl.rpc.certChain=/tls/tls.crt\n" in text
-        assert "  spark.kubernetes.executor.secrets.lodestone-tls=/tls\n" in text
+        assert "  spark.kubernetes.executor.secrets.SECRET-OF-THE-APPLICATIONS=/tls\n" in text
     # Nothing is encrypted twice.
     assert "crypto" not in tls + both and "  spark.network.crypto.enabled=true\n" in secrets
     assert "spark.authenticate=true" in both and "spark.authenticate" not in tls
