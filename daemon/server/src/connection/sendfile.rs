@@ -42,8 +42,14 @@ pub(super) fn step(socket: &TcpStream, pieces: &[Part]) -> io::Result<(usize, bo
             let count = usize::try_from(*length).unwrap_or(usize::MAX);
             let mut position = *offset;
             // The end of the file may be nearer than it was.
-            let sent = rustix::fs::sendfile(socket, fd, Some(&mut position), count)?;
-            Ok((sent, false))
+            let sent = rustix::fs::sendfile(socket, fd, Some(&mut position), count);
+            match sent {
+                Ok(bytes) => file.count_read(Some(bytes)),
+                Err(Errno::IO) => file.count_read(None),
+                // The socket's.
+                Err(_) => {}
+            }
+            Ok((sent?, false))
         }
         Some(_) => BUFFER.with_borrow_mut(|buffer| send_together(socket, pieces, buffer)),
     }

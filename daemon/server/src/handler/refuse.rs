@@ -100,7 +100,7 @@ pub(super) fn fail(call: &Call, refusal: &Refusal) -> Answer {
 }
 
 pub(super) fn count_refusal(call: &Call, refusal: &Refusal) {
-    call.service.metrics.requests_refused_total.inc();
+    call.service.metrics.count_refusal(refusal.code);
     let (connection, code) = (call.connection, refusal.code.name());
     tracing::debug!(connection, code, detail = refusal.detail, "request refused");
 }

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The metrics of each data directory, and the file system that counts the writes to it.
+//! The metrics of each data directory, and the file system that counts what is written and read.
 
 use std::io::{self, ErrorKind, IoSlice};
 use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use lodestone_model::Code;
 use lodestone_store::fs::{
     Access, Dir, DirAccess, Entry, File, Fs, Kind, Lock, Mounts, Open, Space, Version,
 };
@@ -14,7 +15,7 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
-use prometheus_client::registry::Registry;
+use prometheus_client::registry::{Metric, Registry};
 use serde::Serialize;
 
 use super::latency;
@@ -26,16 +27,38 @@ struct Label {
     dir: String,
 }
 
+/// The labels of the states of a disk.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct StateLabels {
+    dir: String,
+    state: &'static str,
+}
+
+/// What a disk may be. Exactly one of them is 1.
+const STATES: [&str; 3] = ["works", "full", "failed"];
+
+fn state_of(refusal: Option<Code>) -> &'static str {
+    match refusal {
+        None => "works",
+        Some(Code::DiskFull) => "full",
+        Some(_) => "failed",
+    }
+}
+
 /// A data directory and its metrics.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 struct Disk {
     /// The path as the operator wrote it, and the path without links: the store uses both.
     roots: [PathBuf; 2],
     write_seconds: Histogram,
     write_bytes: Counter,
     write_failures: Counter,
+    read_bytes: Counter,
+    read_failures: Counter,
     free_bytes: Gauge,
     size_bytes: Gauge,
+    /// In the order of [`STATES`].
+    states: [Gauge; 3],
 }
 
 /// What was last seen of a data directory.
@@ -51,50 +74,97 @@ pub struct SeenDisk {
     pub written_bytes: u64,
     /// Writes to it that failed.
     pub write_failures: u64,
+    /// Bytes read from it by this daemon.
+    pub read_bytes: u64,
+    /// Reads from it that failed.
+    pub read_failures: u64,
+    /// Whether it takes data: one of `works`, `full`, `failed`.
+    pub state: &'static str,
+}
+
+/// The metrics of all data directories.
+struct Families {
+    write_seconds: Family<Label, Histogram, fn() -> Histogram>,
+    write_bytes: Family<Label, Counter>,
+    write_failures: Family<Label, Counter>,
+    read_bytes: Family<Label, Counter>,
+    read_failures: Family<Label, Counter>,
+    free_bytes: Family<Label, Gauge>,
+    size_bytes: Family<Label, Gauge>,
+    states: Family<StateLabels, Gauge>,
+}
+
+impl Families {
+    fn registered(registry: &mut Registry) -> Self {
+        fn added<M: Metric + Clone + Default>(r: &mut Registry, name: &str, help: &str) -> M {
+            let metric = M::default();
+            r.register(name, help, metric.clone());
+            metric
+        }
+        let r = registry;
+        let write_seconds = Family::new_with_constructor(latency as fn() -> Histogram);
+        let help = "Time of one write, of at most 1 MiB, to a data directory";
+        r.register("merge_write_seconds", help, write_seconds.clone());
+        let failed = "Writes to a data directory that failed";
+        let read = "Bytes read from a data directory, also those that the page cache had";
+        let unread = "Reads from a data directory that failed";
+        let free = "Bytes free on the disk of a data directory";
+        let size = "Bytes in use and free on the disk of a data directory";
+        let state = "1 for the state of a disk: works, full, or failed (it fails, or hangs)";
+        Self {
+            write_seconds,
+            write_bytes: added(r, "merge_write_bytes", "Bytes written to a data directory"),
+            write_failures: added(r, "merge_write_failures", failed),
+            read_bytes: added(r, "merge_read_bytes", read),
+            read_failures: added(r, "merge_read_failures", unread),
+            free_bytes: added(r, "merge_disk_free_bytes", free),
+            size_bytes: added(r, "merge_disk_size_bytes", size),
+            states: added(r, "merge_disk_state", state),
+        }
+    }
+
+    fn disk(&self, fs: &dyn Fs, path: &Path) -> Disk {
+        let dir = path.to_string_lossy().into_owned();
+        let state = |state| {
+            let labels = StateLabels {
+                dir: dir.clone(),
+                state,
+            };
+            self.states.get_or_create_owned(&labels)
+        };
+        let states = STATES.map(state);
+        let label = Label { dir };
+        let real = fs.canonical(path).unwrap_or_else(|_| path.to_owned());
+        Disk {
+            roots: [path.to_owned(), real],
+            write_seconds: self.write_seconds.get_or_create_owned(&label),
+            write_bytes: self.write_bytes.get_or_create_owned(&label),
+            write_failures: self.write_failures.get_or_create_owned(&label),
+            read_bytes: self.read_bytes.get_or_create_owned(&label),
+            read_failures: self.read_failures.get_or_create_owned(&label),
+            free_bytes: self.free_bytes.get_or_create_owned(&label),
+            size_bytes: self.size_bytes.get_or_create_owned(&label),
+            states,
+        }
+    }
 }
 
 /// All data directories, and the file system below them.
 #[derive(Debug)]
 pub struct MeasuredFs {
     fs: Arc<dyn Fs>,
-    disks: Vec<Disk>,
+    disks: Vec<Arc<Disk>>,
     registry: Registry,
 }
 
 impl MeasuredFs {
-    /// Counts the writes below these directories. A label is a directory as the operator wrote it.
+    /// Counts what is written and read below these directories. A label is a directory as the
+    /// operator wrote it.
     pub fn new(fs: Arc<dyn Fs>, dirs: &[PathBuf]) -> Self {
-        let write_seconds = Family::<Label, _, fn() -> Histogram>::new_with_constructor(latency);
-        let (write_bytes, write_failures) = (Family::default(), Family::default());
-        let (free_bytes, size_bytes) = (Family::default(), Family::default());
-        let disk = |dir: &PathBuf| {
-            let label = Label {
-                dir: dir.to_string_lossy().into_owned(),
-            };
-            Disk {
-                roots: [
-                    dir.clone(),
-                    fs.canonical(dir).unwrap_or_else(|_| dir.clone()),
-                ],
-                write_seconds: write_seconds.get_or_create_owned(&label),
-                write_bytes: write_bytes.get_or_create_owned(&label),
-                write_failures: write_failures.get_or_create_owned(&label),
-                free_bytes: free_bytes.get_or_create_owned(&label),
-                size_bytes: size_bytes.get_or_create_owned(&label),
-            }
-        };
-        let disks = dirs.iter().map(disk).collect();
         let mut registry = Registry::with_prefix(super::PREFIX);
-        let help = "Time of one write, of at most 1 MiB, to a data directory";
-        registry.register("merge_write_seconds", help, write_seconds);
-        let help = "Bytes written to a data directory";
-        registry.register("merge_write_bytes", help, write_bytes);
-        let help = "Writes to a data directory that failed";
-        registry.register("merge_write_failures", help, write_failures);
-        let help = "Bytes free on the disk of a data directory";
-        registry.register("merge_disk_free_bytes", help, free_bytes);
-        let help = "Bytes in use and free on the disk of a data directory";
-        registry.register("merge_disk_size_bytes", help, size_bytes);
+        let families = Families::registered(&mut registry);
+        let disk = |dir: &PathBuf| Arc::new(families.disk(fs.as_ref(), dir));
+        let disks = dirs.iter().map(disk).collect();
         Self {
             fs,
             disks,
@@ -102,17 +172,31 @@ impl MeasuredFs {
         }
     }
 
-    /// Returns what was last seen of each data directory. Asks no disk.
-    pub(super) fn seen(&self) -> Vec<SeenDisk> {
+    /// Sets the state of each directory: the refusals of the store, in the same order.
+    pub(super) fn show(&self, refusals: &[Option<Code>]) {
+        for (disk, refusal) in self.disks.iter().zip(refusals) {
+            let now = state_of(*refusal);
+            for (gauge, state) in disk.states.iter().zip(STATES) {
+                gauge.set((state == now).into());
+            }
+        }
+    }
+
+    /// Returns what was last seen of each data directory, with the refusals of the store in the
+    /// same order. Asks no disk.
+    pub(super) fn seen(&self, refusals: &[Option<Code>]) -> Vec<SeenDisk> {
         let unsigned = |gauge: &Gauge| gauge.get().cast_unsigned();
-        let seen = |disk: &Disk| SeenDisk {
+        let seen = |(disk, refusal): (&Arc<Disk>, &Option<Code>)| SeenDisk {
             dir: disk.roots[0].to_string_lossy().into_owned(),
             free_bytes: unsigned(&disk.free_bytes),
             size_bytes: unsigned(&disk.size_bytes),
             written_bytes: disk.write_bytes.get(),
             write_failures: disk.write_failures.get(),
+            read_bytes: disk.read_bytes.get(),
+            read_failures: disk.read_failures.get(),
+            state: state_of(*refusal),
         };
-        self.disks.iter().map(seen).collect()
+        self.disks.iter().zip(refusals).map(seen).collect()
     }
 
     /// Returns the metrics.
@@ -120,8 +204,8 @@ impl MeasuredFs {
         &self.registry
     }
 
-    fn disk_of(&self, path: &Path) -> Option<&Disk> {
-        let is_below = |disk: &&Disk| disk.roots.iter().any(|root| path.starts_with(root));
+    fn disk_of(&self, path: &Path) -> Option<&Arc<Disk>> {
+        let is_below = |disk: &&Arc<Disk>| disk.roots.iter().any(|root| path.starts_with(root));
         self.disks.iter().find(is_below)
     }
 }
@@ -129,12 +213,12 @@ impl MeasuredFs {
 impl Fs for MeasuredFs {
     fn open(&self, path: &Path, how: Open) -> io::Result<Arc<dyn File>> {
         let file = self.fs.open(path, how)?;
-        Ok(match (how, self.disk_of(path)) {
-            (Open::Write | Open::Create, Some(disk)) => Arc::new(MeasuredFile {
+        Ok(match self.disk_of(path) {
+            Some(disk) => Arc::new(MeasuredFile {
                 file,
-                disk: disk.clone(),
+                disk: Arc::clone(disk),
             }),
-            _ => file,
+            None => file,
         })
     }
 
@@ -191,11 +275,11 @@ impl Fs for MeasuredFs {
     }
 }
 
-/// A file that is open for writing below a data directory.
+/// A file that is open below a data directory.
 #[derive(Debug)]
 struct MeasuredFile {
     file: Arc<dyn File>,
-    disk: Disk,
+    disk: Arc<Disk>,
 }
 
 impl File for MeasuredFile {
@@ -216,7 +300,19 @@ impl File for MeasuredFile {
     }
 
     fn read_at(&self, into: &mut [u8], offset: u64) -> io::Result<usize> {
-        self.file.read_at(into, offset)
+        let read = self.file.read_at(into, offset);
+        match &read {
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            read => self.count_read(read.as_ref().ok().copied()),
+        }
+        read
+    }
+
+    fn count_read(&self, bytes: Option<usize>) {
+        match bytes {
+            Some(bytes) => self.disk.read_bytes.inc_by(bytes as u64),
+            None => self.disk.read_failures.inc(),
+        };
     }
 
     fn set_size(&self, bytes: u64) -> io::Result<()> {
@@ -241,65 +337,4 @@ impl File for MeasuredFile {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use lodestone_store::fs::fake::{Errno, FakeFs};
-
-    fn write(fs: &MeasuredFs, path: &str) -> io::Result<usize> {
-        let file = fs.open(Path::new(path), Open::Create)?;
-        file.write_at(&[IoSlice::new(b"seven b")], 0)
-    }
-
-    #[test]
-    fn writes_below_a_directory_that_is_a_link_count_by_either_name() {
-        let temporary = tempfile::tempdir().unwrap();
-        let (real, link) = (temporary.path().join("real"), temporary.path().join("link"));
-        let real_fs = Arc::new(lodestone_store::fs::OsFs);
-        real_fs.create_dir(&real, Access::Private).unwrap();
-        rustix::fs::symlink(&real, &link).unwrap();
-        let fs = MeasuredFs::new(real_fs, std::slice::from_ref(&link));
-        write(&fs, link.join("one").to_str().unwrap()).unwrap();
-        write(&fs, real.join("two").to_str().unwrap()).unwrap();
-        let line = format!(
-            "lodestone_merge_write_bytes_total{{dir=\"{}\"}} 14",
-            link.display()
-        );
-        assert!(text(&fs).lines().any(|found| found == line), "no {line}");
-    }
-
-    fn text(fs: &MeasuredFs) -> String {
-        let mut text = String::new();
-        prometheus_client::encoding::text::encode(&mut text, fs.registry()).unwrap();
-        text
-    }
-
-    #[test]
-    fn an_operator_sees_which_disk_is_written_to_and_which_one_fails() {
-        let fake = FakeFs::with_dirs(["/a", "/b", "/elsewhere"]);
-        fake.set_capacity(Path::new("/a"), 1000);
-        let fs = MeasuredFs::new(Arc::new(fake.clone()), &["/a".into(), "/b".into()]);
-        write(&fs, "/a/one").unwrap();
-        write(&fs, "/a/two").unwrap();
-        write(&fs, "/elsewhere/three").unwrap();
-        let torn = lodestone_store::fs::fake::Fault::Torn(0, Errno::IO);
-        fake.fault_at(0, torn);
-        assert!(write(&fs, "/b/four").is_err());
-        fs.space(Path::new("/a")).unwrap();
-        let text = text(&fs);
-        for line in [
-            "lodestone_merge_write_bytes_total{dir=\"/a\"} 14",
-            "lodestone_merge_write_seconds_count{dir=\"/a\"} 2",
-            "lodestone_merge_write_failures_total{dir=\"/a\"} 0",
-            "lodestone_merge_disk_free_bytes{dir=\"/a\"} 986",
-            "lodestone_merge_disk_size_bytes{dir=\"/a\"} 1000",
-            "lodestone_merge_write_bytes_total{dir=\"/b\"} 0",
-            "lodestone_merge_write_seconds_count{dir=\"/b\"} 0",
-            "lodestone_merge_write_failures_total{dir=\"/b\"} 1",
-        ] {
-            assert!(
-                text.lines().any(|found| found == line),
-                "no {line} in {text}"
-            );
-        }
-    }
-}
+mod tests;

@@ -3,19 +3,23 @@
 //! `docs/operations.md` lists them, and a test compares the two.
 
 pub mod disks;
+pub mod labels;
+mod plain;
 pub mod stopwatch;
 
 use std::fmt;
 use std::sync::Arc;
 
-use lodestone_model::{Load, State};
+use lodestone_model::{Code, Load, State};
 use prometheus_client::encoding::text::{encode_eof, encode_registry};
 use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
 use disks::{MeasuredFs, SeenDisk};
+use labels::{BuildLabels, CodeLabel};
 
 /// The first word of each name, so that names of other programs differ.
 const PREFIX: &str = "lodestone";
@@ -106,8 +110,8 @@ metrics! {
         "Connections accepted.";
     connections_refused_total: Counter = Counter::default(),
         "Connections closed because there were too many, and none ended within 2 s.";
-    requests_refused_total: Counter = Counter::default(),
-        "Requests answered with a refusal or failure.";
+    requests_refused_total: Family<CodeLabel, Counter> = labels::all_codes(),
+        "Requests answered with a refusal or failure, by status code.";
     authentication_failures_total: Counter = Counter::default(),
         "Connections closed because the client did not authenticate.";
     merge_memory_bytes: Gauge = Gauge::default(),
@@ -116,31 +120,75 @@ metrics! {
         "The memory budget.";
     merge_shuffles: Gauge = Gauge::default(),
         "Shuffles kept.";
+    merge_applications: Gauge = Gauge::default(),
+        "Applications that the service knows.";
     connections_open: Gauge = Gauge::default(),
         "Open connections.";
     serving: Gauge = Gauge::default(),
         "1 while new work is taken, 0 while draining or without a usable disk.";
+    draining: Gauge = Gauge::default(),
+        "1 while the service is drained.";
+    build_info: Family<BuildLabels, Gauge> = labels::build(),
+        "Always 1. The labels are the version, and the commit of a release.";
+}
+
+/// What a store says of itself when it is asked.
+#[derive(Debug)]
+pub struct Seen {
+    /// How busy it is.
+    pub load: Load,
+    /// Applications that it knows.
+    pub applications: usize,
+    /// For each data directory, the reason why it takes no data.
+    pub disk_refusals: Vec<Option<Code>>,
+}
+
+/// The two forms of the text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Form {
+    /// OpenMetrics.
+    Open,
+    /// The older text of Prometheus, for clients that do not ask for OpenMetrics.
+    Plain,
 }
 
 impl Metrics {
-    /// What was last seen of each data directory.
-    pub fn disks(&self) -> Vec<SeenDisk> {
-        self.fs.seen()
+    /// Counts a request that is refused with this code.
+    pub fn count_refusal(&self, code: Code) {
+        let label = CodeLabel { code: code.name() };
+        self.requests_refused_total.get_or_create(&label).inc();
     }
 
-    /// OpenMetrics text, with gauges of this load. Asks the disks, and so blocks.
-    pub fn text(&self, load: &Load) -> Result<String, fmt::Error> {
-        let signed = |bytes: u64| i64::try_from(bytes).unwrap_or(i64::MAX);
-        self.merge_memory_bytes.set(signed(load.memory_used));
-        self.merge_memory_limit_bytes.set(signed(load.memory_limit));
-        self.merge_shuffles.set(load.shuffles.into());
-        self.connections_open.set(load.connections.into());
-        self.serving.set((load.state == State::Serving).into());
+    /// Returns what was last seen of each data directory.
+    pub fn disks(&self, seen: &Seen) -> Vec<SeenDisk> {
+        self.fs.seen(&seen.disk_refusals)
+    }
+
+    /// Returns the text, with gauges of what was seen.
+    pub fn text(&self, form: Form, seen: &Seen) -> Result<String, fmt::Error> {
+        self.show(seen);
         let mut text = String::new();
         encode_registry(&mut text, &self.registry)?;
         encode_registry(&mut text, self.fs.registry())?;
-        encode_eof(&mut text)?;
+        match form {
+            Form::Open => encode_eof(&mut text)?,
+            Form::Plain => text = plain::of(&text),
+        }
         Ok(text)
+    }
+
+    fn show(&self, seen: &Seen) {
+        let signed = |bytes: u64| i64::try_from(bytes).unwrap_or(i64::MAX);
+        let load = &seen.load;
+        self.merge_memory_bytes.set(signed(load.memory_used));
+        self.merge_memory_limit_bytes.set(signed(load.memory_limit));
+        self.merge_shuffles.set(load.shuffles.into());
+        self.merge_applications
+            .set(signed(seen.applications as u64));
+        self.connections_open.set(load.connections.into());
+        self.serving.set((load.state == State::Serving).into());
+        self.draining.set((load.state == State::Draining).into());
+        self.fs.show(&seen.disk_refusals);
     }
 }
 

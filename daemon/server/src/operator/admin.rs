@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::State;
-use axum::http::StatusCode;
-use axum::http::header::{CONTENT_SECURITY_POLICY, CONTENT_TYPE};
+use axum::http::header::{ACCEPT, CONTENT_SECURITY_POLICY, CONTENT_TYPE};
+use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
@@ -20,10 +20,12 @@ use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, watch};
 use tokio::time::timeout;
 
+use crate::metrics::Form;
 use crate::process::accept;
 use crate::service::Service;
 
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+const PLAIN_METRICS: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// No other source than this endpoint.
 const PAGE_POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; \
@@ -94,15 +96,29 @@ async fn health(State(service): State<Arc<Service>>) -> Response {
     (code, format!("{}\n", state_name(state))).into_response()
 }
 
-async fn metrics_text(State(service): State<Arc<Service>>) -> Response {
-    match service.metrics.text(&service.load()) {
-        Ok(text) => ([(CONTENT_TYPE, OPEN_METRICS)], text).into_response(),
+async fn metrics_text(State(service): State<Arc<Service>>, headers: HeaderMap) -> Response {
+    let (form, kind) = match takes_open_metrics(&headers) {
+        true => (Form::Open, OPEN_METRICS),
+        false => (Form::Plain, PLAIN_METRICS),
+    };
+    match service.metrics.text(form, &service.seen()) {
+        Ok(text) => ([(CONTENT_TYPE, kind)], text).into_response(),
         Err(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
     }
 }
 
+/// Prometheus asks for OpenMetrics. Other programs may know the older form only.
+fn takes_open_metrics(headers: &HeaderMap) -> bool {
+    let mut accepted = headers.get_all(ACCEPT).iter();
+    accepted.any(|value| {
+        let text = value.to_str().unwrap_or_default();
+        text.contains("application/openmetrics-text")
+    })
+}
+
 async fn status(State(service): State<Arc<Service>>) -> Response {
-    let load = service.load();
+    let seen = service.seen();
+    let load = &seen.load;
     Json(json!({
         "version": env!("CARGO_PKG_VERSION"),
         "zone": service.zone,
@@ -120,7 +136,7 @@ async fn status(State(service): State<Arc<Service>>) -> Response {
         "fetch_bytes_total": service.metrics.fetch_bytes_total.get(),
         "fetch_failures_total": service.metrics.fetch_failures_total.get(),
         "authentication_failures_total": service.metrics.authentication_failures_total.get(),
-        "disks": service.metrics.disks(),
+        "disks": service.metrics.disks(&seen),
     }))
     .into_response()
 }

@@ -9,8 +9,8 @@ use lodestone_store::fs::OsFs;
 use lodestone_store::{FOREIGN_PLACES, Store};
 use tokio::sync::watch;
 
-use crate::metrics::Metrics;
 use crate::metrics::disks::MeasuredFs;
+use crate::metrics::{Metrics, Seen};
 use crate::streams::unreadable::Unreadable;
 use block_memory::BlockMemory;
 use body::BodyPool;
@@ -223,6 +223,15 @@ impl Service {
     /// An id that no other stream has.
     pub fn new_stream_id(&self) -> i64 {
         self.next_stream.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Returns what the metrics and the page show beside counters. Asks no disk.
+    pub fn seen(&self) -> Seen {
+        Seen {
+            load: self.load(),
+            applications: self.store.application_count(),
+            disk_refusals: self.store.disk_refusals(),
+        }
     }
 
     /// How busy the daemon is. Asks no disk.

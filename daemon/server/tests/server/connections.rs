@@ -240,6 +240,12 @@ fn the_admin_endpoint_serves_health_status_and_metrics() {
     );
     let metrics = daemon.get("/metrics");
     assert!(
+        metrics.contains("content-type: text/plain; version=0.0.4"),
+        "{metrics}"
+    );
+    let asked = "application/openmetrics-text;version=1.0.0,text/plain;q=0.5";
+    let metrics = daemon.get_as("/metrics", asked);
+    assert!(
         metrics.contains("content-type: application/openmetrics-text"),
         "{metrics}"
     );

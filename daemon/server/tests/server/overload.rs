@@ -204,7 +204,7 @@ fn a_connection_that_closes_for_want_of_room_first_sends_the_answers_that_are_re
     while daemon.service.metrics.merge_segments_total.get() < 65 {
         thread::yield_now();
     }
-    let refused = || daemon.service.metrics.requests_refused_total.get();
+    let refused = || daemon.refused();
     // So many of these requests may wait: the memory for small pushes, 8 MiB, holds them.
     let (large, waiting) = (blocks(20_000), 26);
     for _ in 0..=waiting {

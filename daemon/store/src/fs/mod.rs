@@ -131,6 +131,9 @@ pub trait File: Send + Sync + Debug {
     fn write_at(&self, parts: &[IoSlice<'_>], offset: u64) -> io::Result<usize>;
     /// Reads into a prefix of `into` and returns its length in bytes; 0 is the end.
     fn read_at(&self, into: &mut [u8], offset: u64) -> io::Result<usize>;
+    /// Notes bytes that a caller has read through [`File::fd`]; `None` if the disk did not give
+    /// them.
+    fn count_read(&self, _bytes: Option<usize>) {}
     /// Cuts or extends the file.
     fn set_size(&self, bytes: u64) -> io::Result<()>;
     /// Frees the space of these bytes on the disk, if it can. Bytes that are read there afterwards

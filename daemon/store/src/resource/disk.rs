@@ -298,13 +298,27 @@ impl Disks {
     pub(crate) fn known(&self, environment: &Environment) -> Result<(), Code> {
         let mut refusal = Code::DiskFailed;
         for disk in &self.disks {
-            match disk.known(environment) {
-                Ok(()) if self.is_low(disk) => refusal = Code::DiskFull,
-                Ok(()) => return Ok(()),
-                Err(code) => refusal = code,
+            match self.refusal_of(disk, environment) {
+                None => return Ok(()),
+                Some(code) => refusal = code,
             }
         }
         Err(refusal)
+    }
+
+    /// Returns for each disk the reason why it takes no writes, as far as is known.
+    pub(crate) fn refusals(&self, environment: &Environment) -> Vec<Option<Code>> {
+        let disks = self.disks.iter();
+        disks
+            .map(|disk| self.refusal_of(disk, environment))
+            .collect()
+    }
+
+    fn refusal_of(&self, disk: &Disk, environment: &Environment) -> Option<Code> {
+        match disk.known(environment) {
+            Ok(()) => self.is_low(disk).then_some(Code::DiskFull),
+            Err(code) => Some(code),
+        }
     }
 
     /// Room on all disks together, when they were looked at last.

@@ -106,6 +106,17 @@ impl Store {
         u16::try_from(self.resources.disks.len()).unwrap_or(u16::MAX)
     }
 
+    /// Returns for each data directory the reason why it takes no data, as far as is known. Asks no
+    /// disk.
+    pub fn disk_refusals(&self) -> Vec<Option<Code>> {
+        self.resources.disks.refusals(&self.resources.environment)
+    }
+
+    /// Returns the number of applications that are known.
+    pub fn application_count(&self) -> usize {
+        reading(&self.applications).len()
+    }
+
     /// Returns how busy the store is; the store knows no connections. Asks no disk: what it says of
     /// them was seen at the last look.
     pub fn load(&self) -> Load {

@@ -129,6 +129,14 @@ impl Daemon {
         get(self.admin(), path)
     }
 
+    /// The answer to a client that takes this.
+    pub(crate) fn get_as(&self, path: &str, accept: &str) -> String {
+        get(
+            self.admin(),
+            &format!("{path} HTTP/1.1\r\nAccept: {accept}"),
+        )
+    }
+
     /// Sends SIGTERM until the daemon logs this. Signals close to each other are one to it.
     pub(crate) fn signal_until(&self, text: &str) {
         let since = Instant::now();
@@ -235,9 +243,13 @@ impl Drop for Daemon {
 
 /// The answer of an admin endpoint to a GET.
 pub(crate) fn get(admin: impl ToSocketAddrs, path: &str) -> String {
+    get_with(admin, path, "")
+}
+
+fn get_with(admin: impl ToSocketAddrs, path: &str, headers: &str) -> String {
     let mut socket = TcpStream::connect(admin).unwrap();
     socket.set_read_timeout(Some(TEST_TIMEOUT)).unwrap();
-    let request = format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+    let request = format!("GET {path} HTTP/1.1\r\nHost: x\r\n{headers}Connection: close\r\n\r\n");
     socket.write_all(request.as_bytes()).unwrap();
     let mut answer = String::new();
     socket.read_to_string(&mut answer).unwrap();

@@ -7,6 +7,8 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use lodestone_model::Code;
+use lodestone_server::metrics::labels::CodeLabel;
 use lodestone_server::operator::admin;
 use lodestone_server::process::shutdown::Stop;
 use lodestone_server::serve::{self, Admission};
@@ -140,6 +142,15 @@ impl Inside {
 
     pub(crate) fn connect(&self) -> Client {
         Client::over(TcpStream::connect(self.address).unwrap())
+    }
+
+    /// Requests that were refused because the service was at its limit.
+    pub(crate) fn refused(&self) -> u64 {
+        let counted = &self.service.metrics.requests_refused_total;
+        let label = CodeLabel {
+            code: Code::Overloaded.name(),
+        };
+        counted.get_or_create(&label).get()
     }
 
     pub(crate) fn key(&self, shuffle_id: i32) -> ShuffleAddress {
