@@ -12,11 +12,12 @@ import pytest
 import yaml
 
 from harness.helm import CHART, RENDERED, VALUES, helm, of_sources, rendering, template
+from harness.paths import ROOT
 
 NAMES = sorted(path.stem for path in VALUES.glob("*.yaml"))
 KUBERNETES = ["1.29", "1.37"]
 # A definition of a custom resource describes it, and Kubernetes itself does not.
-CUSTOM = {"PodMonitor"}
+CUSTOM = {"PodMonitor", "PrometheusRule"}
 
 
 def rendered(name: str) -> dict[str, dict]:
@@ -135,6 +136,11 @@ def test_a_service_with_tls_reads_its_certificate_from_a_mounted_secret():
     }  # fmt: skip
     [mount] = [mount for mount in container["volumeMounts"] if mount["name"] == volume["name"]]
     assert mount["mountPath"] == "/tls" and mount["readOnly"]
+
+
+def test_the_alerts_of_the_chart_are_those_of_the_file_for_prometheus():
+    rules = (ROOT / "deploy" / "prometheus" / "rules.yaml").read_text()
+    assert rendered("large")["PrometheusRule"]["spec"] == yaml.safe_load(rules)
 
 
 def test_the_schema_describes_every_value_of_the_chart():
