@@ -44,7 +44,7 @@ PLUGIN_SOURCES := $(shell find client -name target -prune -o -path '*/src/main/*
 JOB_SOURCES := $(shell find e2e/jobs/src -type f) e2e/jobs/pom.xml
 SAY = @printf '\033[1m== %s\033[0m\n'
 
-.PHONY: help build release wheel packages maven sbom licences image demo bench tpcds sort numbers test conformance soak chaos attack fuzz planted lint advisories fmt clean daemon
+.PHONY: help build release wheel packages maven sbom licences image demo bench tpcds sort numbers test conformance soak chaos attack fuzz planted lint advisories fmt clean daemon site
 .PHONY: bench-tools tools browser fuzz-build fuzz-decode fuzz-connection test-fuzz test-rust test-jvm test-archives test-conformance test-e2e
 .PHONY: aarch64 test-aarch64 yarn-jars soak-daemon soak-threads soak-writers
 
@@ -96,6 +96,10 @@ packages: tools daemon $(JARS) .venv-packages/.ready ## writes dist/*.deb and di
 	@rm -f dist/*.deb dist/*.rpm
 	@cd deploy/packages && export LODESTONE_VERSION=$(VERSION) \
 	  && for kind in deb rpm; do ../../.venv-packages/bin/nfpm package -p $$kind -t $(CURDIR)/dist; done
+
+site: .venv-site/.ready ## writes dist/site: the documentation for a browser, which needs no network and no server
+	$(SAY) "the documentation as a site"
+	@rm -rf dist/site && mkdir -p dist && .venv-site/bin/mkdocs -q build --strict -f deploy/site/mkdocs.yml -d $(CURDIR)/dist/site
 
 demo: tools daemon $(JARS) $(JOBS_JAR) $(DEMO_VENVS) $(DEMO_ARCHIVES) ## real jobs on plain Spark and on Lodestone, and a page of what was gained
 	@PYTHONPATH=e2e python3 -m demo
@@ -238,7 +242,7 @@ test-jvm: tools daemon $(JARS)
 
 test-e2e: tools daemon bench-tools $(JARS) $(JOBS_JAR)
 	@$(MAKE) --no-print-directory -j 2 -O $(TEST_VENVS) browser yarn-jars
-	@$(MAKE) --no-print-directory wheel packages
+	@$(MAKE) --no-print-directory wheel packages site
 	@$(MAKE) --no-print-directory -j 2 -O test-archives
 	$(SAY) "end to end: real Spark processes, real daemons"
 	.venv-test/bin/python -m pytest -q --durations=25 -n 5 --dist loadgroup -c e2e/pytest.ini e2e/tests $(E2E_ARGS)

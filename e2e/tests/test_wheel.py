@@ -3,6 +3,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 import zipfile
@@ -11,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from harness import jvm
+from harness.documented import block, joined
 from harness.paths import NOT_41, ROOT, SPARK_LINES, USUAL_LINES, plugin_jar, python_of
-from harness.readme import block
 from harness.spark_process import IN_THE_DRIVER, ONE_EXECUTOR
 
 MAPS, PARTITIONS, ROWS = 4, 3, 20_000
@@ -57,7 +58,7 @@ def installed(tmp_path_factory):
     folder = tmp_path_factory.mktemp("newcomer")
     subprocess.run([sys.executable, "-m", "venv", folder / "venv"], check=True)
     (folder / "dist").symlink_to(ROOT / "dist")
-    install = block("Use it")[0]
+    install = block("README.md", "Use it")[0]
     assert install.startswith("pip install dist/")
     path = f"{folder / 'venv' / 'bin'}:{os.environ['PATH']}"
     variables = {**os.environ, "PATH": path, "PIP_NO_INDEX": "1"}
@@ -144,12 +145,30 @@ def test_the_package_holds_the_daemon_and_a_jar_for_each_spark_and_the_licence(w
 def test_a_newcomer_installs_one_file_and_submits_a_job_as_the_readme_says(newcomer):
     newcomer.write(OWN_SESSION + JOB)
     newcomer.set("spark.master", ONE_EXECUTOR)
-    check_merged(newcomer.run(block("Use it")[1]))
+    check_merged(newcomer.run(block("README.md", "Use it")[1]))
+
+
+@pytest.mark.lines(*USUAL_LINES)
+def test_a_newcomer_sees_the_first_merged_shuffle_as_the_page_to_get_started_says(newcomer):
+    page = "docs/get-started.md"
+    assert block(page, "1. Build and install") == ["make wheel", block("README.md", "Use it")[0]]
+    program = "\n".join(block(page, "2. Write a job", "python"))
+    (newcomer.folder / "first.py").write_text(program + "\n")
+    make_folder, submit = joined(block(page, "3. Run it"))
+    assert newcomer.run(make_folder).returncode == 0
+    # The page says local mode, and automatic decisions, as they are without settings.
+    newcomer.set("spark.lodestone.mode", "auto")
+    answer = said(newcomer.run(submit), "GROUPS")
+    assert f"`GROUPS {answer}`" in (ROOT / page).read_text()
+    [explain] = block(page, "4. See what happened")
+    shown = newcomer.run(explain)
+    assert shown.returncode == 0, shown.stderr
+    assert re.search(r"^1 shuffles: 1 merged, ", shown.stdout, re.MULTILINE), shown.stdout
 
 
 @pytest.mark.lines(*USUAL_LINES)
 def test_a_newcomer_configures_a_session_in_python_as_the_readme_says(newcomer):
-    program = "\n".join(block("Use it", "python"))
+    program = "\n".join(block("README.md", "Use it", "python"))
     late = CONFIGURE.format(builder="SparkSession.builder")
     outcome = newcomer.python(SESSION + program + JOB + late)
     check_merged(outcome)

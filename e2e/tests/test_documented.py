@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every command in a block of the documentation runs in a test, or is in a list with the reason why
+it does not."""
+
+import re
+import shlex
+import subprocess
+
+import pytest
+
+from harness.certificate import certificate
+from harness.daemon import parse_ready, read_line
+from harness.documented import Command, commands
+from harness.helm import helm
+from harness.hosts import network
+from harness.paths import DAEMON, ROOT
+from harness.secrets import secret_file
+
+SERVE = "lodestone serve "
+# How commands begin, and the test that runs them: as they are, or with other names of hosts, paths
+# and applications.
+RUN = {
+    "pip install dist/": "test_a_newcomer_installs_one_file_and_submits_a_job_as_the_readme_says",
+    "spark-submit $(lodestone conf) your-job.py": (
+        "test_a_newcomer_installs_one_file_and_submits_a_job_as_the_readme_says"
+    ),
+    "mkdir events": (
+        "test_a_newcomer_sees_the_first_merged_shuffle_as_the_page_to_get_started_says"
+    ),
+    'spark-submit --master "local[2]" $(lodestone conf --mode merge) ': (
+        "test_a_newcomer_sees_the_first_merged_shuffle_as_the_page_to_get_started_says"
+    ),
+    "lodestone explain --event-log events/*": (
+        "test_a_newcomer_sees_the_first_merged_shuffle_as_the_page_to_get_started_says"
+    ),
+    SERVE: "test_a_daemon_starts_with_each_documented_command",
+    "lodestone explain app-": "test_explain_reports_an_application_after_its_end",
+    "lodestone explain --event-log /logs/": (
+        "test_the_tab_says_what_happened_to_each_shuffle_in_sparks_ui_and_in_the_history_server"
+    ),
+    "lodestone drain [": (
+        "test_a_service_that_is_drained_under_a_job_ends_with_its_shuffles_and_costs_no_map_run"
+    ),
+    "spark-submit --repositories file:///": (
+        "test_executors_of_spark_4_merge_with_a_jar_that_spark_fetches"
+    ),
+    "spark-submit --master yarn ": (
+        "test_with_nothing_configured_daemons_merge_below_their_containers_and_end_with_them"
+    ),
+    "spark-submit --conf spark.shuffle.service.enabled=true ": (
+        "test_blocks_of_executors_that_end_or_are_killed_outlive_a_restart_and_are_removed_in_the_end"
+    ),
+    "spark-submit --conf spark.shuffle.manager=": (
+        "test_every_release_shuffles_through_services_alone"
+    ),
+    "helm install ": "test_helm_accepts_the_documented_installation",
+}
+NOT_RUN = {
+    "make wheel": "CI makes the wheel before the tests that install it",
+    "make build": "CI does this first",
+    "make test": "this is what CI runs",
+    "make test-jvm": "`make test` does this",
+    "cargo test -p lodestone-sim": "`make test` does this, with the other crates",
+    "LODESTONE_SEED=4711 cargo test ": "one run of the simulation, which `make test` runs",
+    "make fmt": "it changes the sources; `make lint` checks the same",
+    "make soak": "it runs until it is interrupted",
+    "make planted": "it takes a quarter of an hour",
+    "make bench ": "it measures for hours",
+    "mvn -f client/pom.xml -pl spark-4 -am test -Dtest=LevelZeroLongSuite": "it takes hours",
+    "mvn -f client/pom.xml -pl spark-4 test -Dtest='*WriterFaultsSuite'": "`make test` runs it",
+    "systemctl enable --now lodestone": "it needs a host of its own; test_packages runs the unit",
+}
+
+
+def begins(command: Command, beginnings: dict[str, str]) -> list[str]:
+    return [one for one in beginnings if (command.text + " ").startswith(one)]
+
+
+def test_every_command_of_the_documentation_runs_in_a_test_or_says_why_not():
+    unknown = [each for each in commands() if not begins(each, RUN | NOT_RUN)]
+    assert unknown == [], "run it in a test, and name the test here, or the reason why not"
+
+
+def test_no_test_and_no_reason_is_here_for_a_command_that_is_gone():
+    used = {one for each in commands() for one in begins(each, RUN | NOT_RUN)}
+    assert used == set(RUN) | set(NOT_RUN)
+    tests = "".join(path.read_text() for path in (ROOT / "e2e" / "tests").glob("test_*.py"))
+    for name in RUN.values():
+        assert f"def {name}(" in tests, name
+
+
+@pytest.fixture
+def files(tmp_path):
+    """Makes the folders and files that the commands name, below a folder of the test."""
+    for name in ("disk1/lodestone", "disk2/lodestone", "data1/lodestone", "data2/lodestone"):
+        (tmp_path / name).mkdir(parents=True)
+    (tmp_path / "data").mkdir()
+    settings = tmp_path / "etc" / "lodestone"
+    settings.mkdir(parents=True)
+    certificate(settings)
+    secret_file(settings).rename(settings / "secrets")
+    return tmp_path
+
+
+SERVING = [each for each in commands() if each.text.startswith(SERVE)]
+
+
+@pytest.mark.parametrize("command", SERVING, ids=lambda each: f"{each.page} {each.text[16:40]}")
+def test_a_daemon_starts_with_each_documented_command(command, files):
+    # Files below a folder, and addresses in a network that has nothing but itself.
+    text = re.sub(r"(?<=[ ,])/(?=disk|data|etc)", f"{files}/", command.text)
+    program, *words = shlex.split(text)
+    assert program == "lodestone"
+    log = files / "log"
+    with network() as name, log.open("wb") as errors:
+        daemon = subprocess.Popen(
+            ["ip", "netns", "exec", name, DAEMON, *words],
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            text=True,
+        )
+        try:
+            ready = parse_ready(read_line(daemon, 10, log))
+            port = re.search(r"--listen \S+:(\d+)", text)
+            assert ready["listen"] == f"0.0.0.0:{port[1] if port else 7337}"
+            assert ("admin" in ready) == ("--admin" in text)
+            daemon.terminate()
+            assert daemon.wait(15) == 0, log.read_text()
+        finally:
+            daemon.kill()
+            daemon.wait()
+
+
+@pytest.mark.seldom
+def test_helm_accepts_the_documented_installation():
+    [command] = [each for each in commands() if each.text.startswith("helm install ")]
+    words = shlex.split(command.text)[2:]
+    # As an installation, without a cluster.
+    chart = words.index("deploy/helm/lodestone")
+    words[chart] = ROOT / words[chart]
+    said = helm("template", "--kube-version", "1.37.0", *words)
+    assert said.returncode == 0, said.stderr
+    assert "REGISTRY/lodestone:" in said.stdout
