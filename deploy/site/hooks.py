@@ -44,8 +44,13 @@ def on_config(config):
 
 
 def slug(heading: str, _separator: str) -> str:
-    """Returns the anchor that GitHub gives a heading."""
-    return re.sub(r"[^\w\- ]", "", heading.strip().lower()).replace(" ", "-")
+    """Returns the anchor that GitHub gives a heading, as the site has it."""
+    return safe_anchor(re.sub(r"[^\w\- ]", "", heading.strip().lower()).replace(" ", "-"))
+
+
+def safe_anchor(anchor: str) -> str:
+    """The theme's script takes anchors for selectors, which begin with no digit."""
+    return f"_{anchor}" if anchor[:1].isdigit() else anchor
 
 
 def on_files(files, config):
@@ -106,9 +111,12 @@ def relinked(text: str, source: str, name: str) -> str:
     """Makes links from one file of the repository to others lead to their pages on the site."""
 
     def link(found: re.Match) -> str:
-        words, target, anchor = found[1], found[2], found[3] or ""
+        words, target = found[1], found[2]
+        anchor = f"#{safe_anchor(found[3][1:])}" if found[3] else ""
+        if not target:
+            return f"[{words}]({anchor})"
         path = posixpath.normpath(posixpath.join(posixpath.dirname(source), target))
-        if not target or ":" in target or not (ROOT / path).exists():
+        if ":" in target or not (ROOT / path).exists():
             # MkDocs says what leads nowhere.
             return found[0]
         on_site = site_name(path)

@@ -15,6 +15,8 @@ from harness.hosts import network
 from harness.paths import ROOT
 
 PHONE = {"width": 360, "height": 740}
+# Messages of a browser's console that a reader would have to do with.
+BAD = ("error", "warning")
 
 
 def build(root, folder) -> subprocess.CompletedProcess:
@@ -43,11 +45,16 @@ class Quiet(http.server.SimpleHTTPRequestHandler):
         pass
 
 
+class Server(http.server.ThreadingHTTPServer):
+    def handle_error(self, *_):
+        """A browser that goes to the next page takes no more of the one before."""
+
+
 @pytest.fixture(scope="module")
 def address(site):
     """Serves the site on loopback."""
     handler = functools.partial(Quiet, directory=site)
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+    with Server(("127.0.0.1", 0), handler) as server:
         serving = threading.Thread(target=server.serve_forever)
         serving.start()
         yield f"http://127.0.0.1:{server.server_port}/"
@@ -67,7 +74,7 @@ def test_every_page_fits_on_a_phone_shows_its_pictures_and_asks_no_other_server(
     page = browser.new_page(viewport=PHONE)
     asked, noted = [], []
     page.on("request", lambda request: asked.append(request.url))
-    page.on("console", lambda message: noted.append(message.text))
+    page.on("console", lambda message: message.type in BAD and noted.append(message.text))
     page.on("pageerror", lambda error: noted.append(str(error)))
     names = sorted(str(path.relative_to(site)) for path in site.rglob("*.html"))
     pages = [path for path in (ROOT / "docs").rglob("*.md")]
@@ -104,7 +111,8 @@ def test_letters_stand_out_from_what_is_behind_them_in_both_schemes(scheme, addr
 
 def test_a_reader_finds_a_page_by_a_word_in_it(address, browser):
     page = browser.new_page(viewport={"width": 1200, "height": 900})
-    page.goto(f"{address}index.html")
+    with page.expect_console_message(lambda message: "search ready" in message.text):
+        page.goto(f"{address}index.html")
     page.keyboard.press("s")
     query = page.locator("#mkdocs-search-query")
     query.wait_for()
