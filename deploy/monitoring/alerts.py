@@ -118,7 +118,8 @@ ALERTS = [
         "The service {{ $labels.instance }} is drained, and applications still need it.",
     ),
     Alert(
-        "LodestoneVersionsDiffer", "count by (job) (count by (job, version) (lodestone_build_info))",
+        "LodestoneVersionsDiffer",
+        "count by (job) (count by (job, version) (lodestone_build_info))",
         "> 1", "6h", "info",
         "The services of {{ $labels.job }} have {{ $value }} different versions.",
     ),
@@ -130,7 +131,7 @@ def rules(site: str = "") -> str:
     link to its section there."""
     lines = [
         "# SPDX-License-Identifier: Apache-2.0",
-        "# Written by deploy/monitoring: `PYTHONPATH=deploy python3 -m monitoring` writes it again.",
+        "# Written by deploy/monitoring: `PYTHONPATH=deploy python3 -m monitoring` repeats it.",
         "groups:",
         "  - name: lodestone",
         "    rules:",

@@ -51,7 +51,8 @@ PANELS = [
         "none", "stat",
     ),
     Panel(
-        "Versions", "Different versions are usual while services are updated, and at no other time.",
+        "Versions",
+        "Different versions are usual while services are updated, and at no other time.",
         [(f"count by (version, commit) ({of('lodestone_build_info')})", "{{version}} {{commit}}")],
         "none", "stat", {"textMode": "value_and_name"},
     ),
@@ -68,7 +69,8 @@ PANELS = [
         [(rate("lodestone_push_bytes_total"), EACH)], "Bps",
     ),
     Panel(
-        "Sent to readers", "Bytes of chunks, and of original blocks as an external shuffle service.",
+        "Sent to readers",
+        "Bytes of chunks, and of original blocks as an external shuffle service.",
         [(rate("lodestone_fetch_bytes_total"), EACH)], "Bps",
     ),
     Panel(

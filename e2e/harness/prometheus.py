@@ -21,7 +21,7 @@ class NoPrometheus(Exception):
 
 
 def program(name: str) -> Path:
-    """Returns `prometheus` or `promtool`. The first use fetches the package, and installs nothing."""
+    """Returns `prometheus` or `promtool`. The first use fetches them, and installs nothing."""
     return kept(FOLDER, fetch) / "usr" / "bin" / name
 
 

@@ -45,7 +45,7 @@ RUN = {
         "test_with_nothing_configured_daemons_merge_below_their_containers_and_end_with_them"
     ),
     "spark-submit --conf spark.shuffle.service.enabled=true ": (
-        "test_blocks_of_executors_that_end_or_are_killed_outlive_a_restart_and_are_removed_in_the_end"
+        "test_blocks_of_killed_executors_are_read_in_directories_that_a_restarted_daemon_names"
     ),
     "spark-submit --conf spark.shuffle.manager=": (
         "test_every_release_shuffles_through_services_alone"

@@ -74,7 +74,9 @@ def builds(*versions: str) -> dict[str, str]:
 
 # For each alert series with which it fires, and some with which it must not.
 CASES = {
-    "LodestoneDown": ({f"up{{{JOB}}}": "0x400"}, [{f"up{{{JOB}}}": "1x400"}, {'up{job="b"}': "0x400"}]),
+    "LodestoneDown": (
+        {f"up{{{JOB}}}": "0x400"}, [{f"up{{{JOB}}}": "1x400"}, {'up{job="b"}': "0x400"}],
+    ),
     "LodestoneNotServing": (
         gauges(serving=0, draining=0),
         [gauges(serving=1, draining=0), gauges(serving=0, draining=1)],
@@ -103,7 +105,9 @@ CASES = {
         [counter("authentication_failures", "0+0.5x400")],
     ),
     "LodestonePushSlow": (slow("lodestone_push_seconds", 5), [slow("lodestone_push_seconds", 2)]),
-    "LodestoneFetchSlow": (slow("lodestone_fetch_seconds", 5), [slow("lodestone_fetch_seconds", 2)]),
+    "LodestoneFetchSlow": (
+        slow("lodestone_fetch_seconds", 5), [slow("lodestone_fetch_seconds", 2)],
+    ),
     "LodestoneReadsFail": (
         counter("fetch_failures", "0+2x400"), [counter("fetch_failures", "0+0.1x400")],
     ),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The documentation as a site: it builds without a network, and takes nothing from other servers."""
+"""The documentation as a site: it builds without a network, and asks no other server."""
 
 import functools
 import http.server

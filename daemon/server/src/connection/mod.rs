@@ -198,6 +198,7 @@ pub(crate) async fn serve(
     stop: watch::Receiver<bool>,
 ) {
     let number = place.number;
+    place.entry.client.is_at(peer);
     if let Err(error) = configure(&socket) {
         tracing::debug!(connection = number, %peer, %error, "socket options were not set");
     }

@@ -103,6 +103,13 @@ impl Progress {
         *self.state() = Moved::default();
     }
 
+    /// How long the daemon has waited for the client since it last moved much; `None`: it does not
+    /// wait now.
+    pub(super) fn waits(&self) -> Option<Duration> {
+        let state = self.state();
+        state.since.map(|_| state.waited())
+    }
+
     /// The daemon waits for the client, and has done so for long without getting rid of much.
     pub(super) fn is_slow(&self) -> bool {
         let state = self.state();

@@ -179,6 +179,9 @@ impl Reader {
         let mut hold = self.permit().await;
         // Nothing is left of a frame that was large.
         hold.memory.clear();
+        if let Ok(job) = &taken {
+            self.place.entry.client.is_of(job.app());
+        }
         let item = match taken {
             Ok(job) => Outbound::Chunk(Wanted {
                 head,

@@ -19,8 +19,10 @@ use super::watched::Watched;
 use super::{IDLE_TIMEOUT, MAX_IN_WORK};
 use crate::service::clock;
 use crate::service::connection_share::ConnectionShare;
+use clients::Client;
 use stopped::Look;
 
+pub mod clients;
 mod stopped;
 
 /// How long a new connection may wait for the end of another one.
@@ -66,6 +68,8 @@ pub(super) struct Entry {
     pub(super) taking: Progress,
     /// How fast it sends its requests.
     pub(super) sending: Progress,
+    /// Who it is, and how much it moves.
+    pub(super) client: Client,
     /// It has shown that it knows a secret, or needs none.
     pub(super) is_proved: AtomicBool,
     /// Another connection needs the place.
@@ -117,6 +121,7 @@ impl ConnectionTable {
             connections: Arc::clone(&self.connections),
             taking: Progress::default(),
             sending: Progress::default(),
+            client: Client::default(),
             makes_way: Notify::new(),
             lists: OnceLock::new(),
             frees_lists: Notify::new(),
@@ -201,11 +206,13 @@ impl Entry {
 
     /// The client took bytes of its answers.
     pub(super) fn took(&self, bytes: usize) {
+        self.client.took(bytes);
         self.taking.moved(bytes, self.connections.load(Relaxed));
     }
 
     /// The client sent bytes of its requests.
     pub(super) fn sent(&self, bytes: usize) {
+        self.client.gave(bytes);
         self.sending.moved(bytes, self.connections.load(Relaxed));
     }
 

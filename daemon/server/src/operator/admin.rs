@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! For operators, over HTTP: a page at `/`, and what it shows at `/status` and `/applications`;
-//! `/health`, `/metrics`. Read only, one request for each connection.
+//! For operators, over HTTP: a page at `/`, and what it shows at `/status`, `/applications` and
+//! `/clients`; `/health`, `/metrics`. Read only, one request for each connection.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,6 +23,7 @@ use tokio::time::timeout;
 use crate::metrics::Form;
 use crate::process::accept;
 use crate::service::Service;
+use crate::service::clients::Clients;
 
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 const PLAIN_METRICS: &str = "text/plain; version=0.0.4; charset=utf-8";
@@ -51,6 +52,7 @@ pub async fn run(listener: TcpListener, service: Arc<Service>, mut stop: watch::
     let routes = Router::new()
         .route("/", get(page))
         .route("/applications", get(applications))
+        .route("/clients", get(clients))
         .route("/health", get(health))
         .route("/metrics", get(metrics_text))
         .route("/status", get(status))
@@ -172,6 +174,20 @@ async fn applications(State(service): State<Arc<Service>>) -> Response {
         Ok(counted) => Json(counted).into_response(),
         Err(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
     }
+}
+
+async fn clients(State(service): State<Arc<Service>>) -> Response {
+    let Clients { traffic, slow } = service.clients.now();
+    let each = traffic.iter().map(|(whose, sum)| {
+        json!({
+            "application": whose.application,
+            "host": whose.host,
+            "connections": sum.connections,
+            "received_bytes": sum.received_bytes,
+            "sent_bytes": sum.sent_bytes,
+        })
+    });
+    Json(json!({"clients": each.collect::<Vec<_>>(), "slow": slow})).into_response()
 }
 
 #[cfg(test)]

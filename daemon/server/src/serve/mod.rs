@@ -78,6 +78,8 @@ pub async fn run(
     ));
     // Clients keep a daemon with an idle exit alive by their connections.
     let table = ConnectionTable::new(admission.max_connections, admission.idle_exit.is_none());
+    let seen = Arc::clone(&table);
+    service.clients.seen_by(move || seen.clients());
     let mut connections = JoinSet::new();
     let mut stopped = stop.watch();
     let mut drained = service.drained.subscribe();

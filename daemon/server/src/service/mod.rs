@@ -14,6 +14,7 @@ use crate::metrics::{Metrics, Seen};
 use crate::streams::unreadable::Unreadable;
 use block_memory::BlockMemory;
 use body::BodyPool;
+use clients::AllClients;
 use lanes::{Lanes, Threads};
 use pool::Pool;
 use protection::Protection;
@@ -25,6 +26,7 @@ mod app_lines;
 pub mod block_memory;
 pub mod body;
 pub mod certificate;
+pub mod clients;
 pub mod clock;
 pub mod connection_share;
 pub mod lanes;
@@ -125,6 +127,8 @@ pub struct Service {
     pub reports: Reports,
     /// Metrics.
     pub metrics: Metrics,
+    /// Its clients, for operators.
+    pub clients: AllClients,
     /// Open connections.
     pub open: watch::Sender<usize>,
     /// How often leases were checked.
@@ -198,6 +202,7 @@ impl Service {
             unreadable: Unreadable::default(),
             reports: Reports::new(split.report_bytes),
             metrics: Metrics::beside(fs),
+            clients: AllClients::default(),
             open: watch::Sender::new(0),
             looks: watch::Sender::new(0),
             drained: watch::Sender::new(false),

@@ -33,6 +33,11 @@ pub struct Job {
 }
 
 impl Job {
+    /// Returns the application that it belongs to.
+    pub(crate) fn app(&self) -> &AppId {
+        &self.listed.source.app
+    }
+
     /// Returns the name of the item, which is the same for all clients; `None` if the stream does
     /// not have it.
     pub(crate) fn name(&self) -> Option<ItemName> {

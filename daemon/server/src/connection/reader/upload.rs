@@ -49,6 +49,7 @@ impl Reader {
                 return self.refuse(request_id, answer, body_bytes).await;
             }
         };
+        self.place.entry.client.is_of(upload.app());
         // The list of segments is decoded, and takes as much.
         let meta_bytes = meta.len();
         drop(meta);

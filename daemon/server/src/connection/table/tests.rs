@@ -5,6 +5,7 @@ use std::io::{self, IoSlice};
 use std::task::{Context, Poll};
 
 use bytes::BufMut;
+use lodestone_model::AppId;
 use lodestone_store::Part;
 use tokio::time::{Interval, advance, interval};
 
@@ -166,4 +167,49 @@ async fn a_client_that_sends_a_few_bytes_of_a_request_now_and_then_keeps_nobody_
             std::future::pending().await
         } => {}
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_operator_sees_which_application_moves_how_much_and_which_client_is_slow() {
+    let table = ConnectionTable::new(3, true);
+    let [(slow, _permit), (well, _other)] = in_work(&table).await;
+    let unknown = table.enter(2).await.unwrap();
+    for place in [&slow, &well] {
+        place.entry.client.is_at("10.0.0.1:4711".parse().unwrap());
+        place.entry.client.is_of(&AppId::new("app-1").unwrap());
+    }
+    unknown.entry.client.is_at("10.0.0.2:4712".parse().unwrap());
+    let socket = well.watched(Trickle::new(100));
+    socket.try_read(&mut Vec::new()).unwrap();
+    socket.try_write(&[]).unwrap();
+    let trickle = slow.watched(Trickle::new(1));
+    let takes = trickle.wait_to_send(std::future::pending::<()>());
+    let clients = tokio::select! {
+        () = takes => unreachable!("it takes nothing"),
+        clients = async {
+            advance(Duration::from_millis(1500)).await;
+            table.clients()
+        } => clients,
+    };
+    let seen: Vec<_> = clients
+        .traffic
+        .iter()
+        .map(|(whose, sum)| {
+            let host = whose.host.unwrap().to_string();
+            (
+                whose.application.as_deref(),
+                host,
+                sum.connections,
+                sum.received_bytes,
+                sum.sent_bytes,
+            )
+        })
+        .collect();
+    let first = (Some("app-1"), "10.0.0.1".to_owned(), 2, 100, 100);
+    assert_eq!(seen, [first, (None, "10.0.0.2".to_owned(), 1, 0, 0)]);
+    let [client] = clients.slow.as_slice() else {
+        panic!("{:?}", clients.slow)
+    };
+    assert_eq!(client.whose.application.as_deref(), Some("app-1"));
+    assert!(client.is_taking && client.waited_ms >= 1500, "{client:?}");
 }
