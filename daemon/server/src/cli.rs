@@ -57,6 +57,16 @@ pub enum Verb {
     /// held nothing of the application. Run it on the host of the service. Example: lodestone end
     /// application_1700000000000_0001
     End(EndArgs),
+    /// Look for what keeps shuffles from Lodestone, before a job or after it.
+    ///
+    /// Prints a line for each check: what it found, and what to do. Exits with 0 if there is
+    /// neither a warning nor an error, with 1 if there are warnings, and with 2 if there are
+    /// errors. It changes nothing; in directories that --dir names it measures the speed of the
+    /// disk with up to 64 MiB in a file without a name. Examples: lodestone doctor --conf
+    /// $SPARK_HOME/conf/spark-defaults.conf --conf spark.master=yarn; lodestone doctor --services
+    /// host1:7337,host2:7337; lodestone doctor --dir /disk1/lodestone --memory 4g; lodestone
+    /// doctor --event-log /logs/app-20260101120000-0000
+    Doctor(Box<DoctorArgs>),
     /// Print the keys of Spark that switch Lodestone on.
     ///
     /// They name the plugin jar beside this program, which must be at the same path on every
@@ -94,6 +104,31 @@ pub struct ExplainArgs {
     /// have it
     #[arg(long, value_name = "PATH", requires = "app")]
     pub secrets: Option<PathBuf>,
+}
+
+/// Arguments of `doctor`.
+#[derive(Debug, Args)]
+pub struct DoctorArgs {
+    /// Spark's settings: a spark-defaults.conf, or one setting. May be given several times; the
+    /// last value of a key counts
+    #[arg(long, value_name = "FILE|KEY=VALUE")]
+    pub conf: Vec<String>,
+    /// The services to ask, as spark.lodestone.services has them [default: those of the settings]
+    #[arg(long, value_name = "HOST:PORT[,HOST:PORT...]")]
+    pub services: Option<String>,
+    /// Spark's event log of an application that has run: a file, or the directory of a rolling log
+    #[arg(long, value_name = "PATH")]
+    pub event_log: Option<PathBuf>,
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
+    /// The daemon that shall run on this host
+    #[command(
+        flatten,
+        next_help_heading = "With --dir or --config: this host is checked for `lodestone serve` \
+                             with these flags"
+    )]
+    pub daemon: ServeArgs,
 }
 
 /// Arguments of `drain`.

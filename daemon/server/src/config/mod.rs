@@ -214,6 +214,11 @@ impl ServeArgs {
         };
         file.with(&self.flags)?.checked()
     }
+
+    /// Returns the secrets that a flag names, also if the flags name no daemon.
+    pub fn secrets(&self) -> Option<PathBuf> {
+        self.flags.get_one("secrets").cloned()
+    }
 }
 
 /// The defaults, which the attributes of the fields have.

@@ -4,6 +4,7 @@
 pub mod admin;
 mod ask;
 pub mod conf;
+pub mod doctor;
 pub mod drain;
 pub mod end;
 pub mod explain;

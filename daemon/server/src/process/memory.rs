@@ -62,37 +62,48 @@ impl Kernel {
     /// has a limit of its own: the memory of a container belongs to the one who sized it.
     pub fn host_memory(&self) -> Option<HostMemory> {
         let text = read_to_string(self.proc.join("meminfo")).ok()?;
-        let bytes = |name: &str| {
-            let line = text.lines().find_map(|line| line.strip_prefix(name))?;
-            let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
-            kib.checked_mul(1024)
-        };
         let memory = HostMemory {
-            total: bytes("MemTotal:")?,
-            available: bytes("MemAvailable:")?,
+            total: bytes_in(&text, "MemTotal:")?,
+            available: bytes_in(&text, "MemAvailable:")?,
         };
         (!self.is_limited_below(memory.total)).then_some(memory)
     }
 
     fn is_limited_below(&self, total: u64) -> bool {
-        let own = read_to_string(self.proc.join("self/cgroup")).unwrap_or_default();
-        own.lines().any(|line| {
-            let mut fields = line.splitn(3, ':').skip(1);
-            let (Some(controllers), Some(path)) = (fields.next(), fields.next()) else {
-                return false;
-            };
-            let (root, file) = match controllers {
-                "" => (self.groups.clone(), "memory.max"),
-                "memory" => (self.groups.join("memory"), "memory.limit_in_bytes"),
-                _ => return false,
-            };
-            let own = root.join(path.trim_start_matches('/'));
-            // Inside a container the path may exist only on the host; the root exists.
-            let above = own.ancestors().take_while(|dir| dir.starts_with(&root));
-            let mut limits = above.filter_map(|dir| number(&dir.join(file)));
-            limits.any(|limit| limit < total)
-        })
+        self.limit_of_groups().is_some_and(|limit| limit < total)
     }
+
+    /// Returns the least limit of the control groups of this process.
+    pub fn limit_of_groups(&self) -> Option<u64> {
+        let own = read_to_string(self.proc.join("self/cgroup")).unwrap_or_default();
+        own.lines().filter_map(|line| self.limit_of(line)).min()
+    }
+
+    fn limit_of(&self, line: &str) -> Option<u64> {
+        let mut fields = line.splitn(3, ':').skip(1);
+        let (controllers, path) = (fields.next()?, fields.next()?);
+        let (root, file) = match controllers {
+            "" => (self.groups.clone(), "memory.max"),
+            "memory" => (self.groups.join("memory"), "memory.limit_in_bytes"),
+            _ => return None,
+        };
+        let own = root.join(path.trim_start_matches('/'));
+        // Inside a container the path may exist only on the host; the root exists.
+        let above = own.ancestors().take_while(|dir| dir.starts_with(&root));
+        above.filter_map(|dir| number(&dir.join(file))).min()
+    }
+
+    /// Returns the size of the host's memory.
+    pub fn total(&self) -> Option<u64> {
+        let text = read_to_string(self.proc.join("meminfo")).ok()?;
+        bytes_in(&text, "MemTotal:")
+    }
+}
+
+fn bytes_in(meminfo: &str, name: &str) -> Option<u64> {
+    let line = meminfo.lines().find_map(|line| line.strip_prefix(name))?;
+    let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    kib.checked_mul(1024)
 }
 
 fn number(file: &Path) -> Option<u64> {

@@ -5,6 +5,7 @@
 pub mod accept;
 pub mod announce;
 pub mod disks;
+pub mod files;
 pub mod leases;
 pub mod log;
 pub mod memory;

@@ -10,37 +10,29 @@ use std::sync::Arc;
 
 use clap::Parser;
 use lodestone_store::fs::Fs;
-use lodestone_store::{Environment, MAP_FILES_MAX, OpenError, Store, StoreConfig, TAIL_PART_BYTES};
+use lodestone_store::{Environment, OpenError, Store, StoreConfig, TAIL_PART_BYTES};
 use rustix::fs::{FileType, fstat};
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::net::TcpListener;
 use tokio::task::{JoinError, spawn_blocking};
 
 use crate::cli::{Command, Verb};
 use crate::config::values::Memory;
 use crate::config::{Config, ConfigError};
-use crate::connection::GATHERED_CHUNKS;
 use crate::metrics::disks::MeasuredFs;
+use crate::operator::doctor::DoctorError;
 use crate::operator::end::{self, EndError};
-use crate::operator::{admin, conf, drain, explain, local};
+use crate::operator::{admin, conf, doctor, drain, explain, local};
 use crate::process::announce::{self, AnnounceError, Announcement, Claim};
+use crate::process::files::raise_file_limit;
 use crate::process::log::Log;
 use crate::process::memory::{self, Kernel};
 use crate::process::shutdown::{self, Stop};
 use crate::serve::{self, Admission, HeldPort};
 use crate::service::certificate::{Certificate, CertificateError};
-use crate::service::lanes::{FOREIGN_READS, Lanes, READS};
+use crate::service::lanes::Lanes;
 use crate::service::protection::Protection;
 use crate::service::secrets::{Secrets, SecretsError};
 use crate::service::{MemorySplit, Service};
-
-/// Descriptors for other things than connections: listeners, locks, files that are open for
-/// writing, directories of executors.
-const OTHER_FILES: usize = 512;
-
-/// These, map outputs that stay open, and blocks that are sent together.
-const SPARE_FILES: u64 =
-    (OTHER_FILES + MAP_FILES_MAX + (READS + FOREIGN_READS) * GATHERED_CHUNKS) as u64;
 
 /// Exit code of a failure that may be over at the next start.
 const FAILED: u8 = 1;
@@ -116,6 +108,10 @@ pub fn run() -> ExitCode {
         Verb::Drain(args) => exit(drain::run(&args)),
         Verb::End(args) => exit_by(end::run(&args), EndError::code),
         Verb::Conf(args) => exit(conf::run(&args)),
+        Verb::Doctor(args) => match doctor::run(&args) {
+            Ok(code) => ExitCode::from(code),
+            Err(error) => exit_by(Err(error), DoctorError::code),
+        },
     }
 }
 
@@ -156,28 +152,6 @@ fn start(config: Config) -> Result<(), StartError> {
 fn has_input() -> bool {
     let found = fstat(io::stdin()).map(|input| FileType::from_raw_mode(input.st_mode));
     matches!(found, Ok(FileType::Fifo | FileType::Socket))
-}
-
-/// Each connection takes a descriptor, and one more while a chunk of a file is sent on it. The
-/// usual soft limit of 1024 is far below the hard one, and is for programs that use `select`.
-fn raise_file_limit(max_connections: usize) {
-    let before = getrlimit(Resource::Nofile);
-    let wanted = Rlimit {
-        current: before.maximum,
-        ..before
-    };
-    let limit = match setrlimit(Resource::Nofile, wanted) {
-        Ok(()) => wanted.current,
-        Err(_) => before.current,
-    };
-    let needed = 2 * max_connections as u64 + SPARE_FILES;
-    if limit.is_some_and(|limit| limit < needed) {
-        tracing::warn!(
-            limit,
-            needed,
-            "too few open files (ulimit -Hn) for that many connections"
-        );
-    }
 }
 
 fn store_config(config: &Config, split: &MemorySplit) -> StoreConfig {

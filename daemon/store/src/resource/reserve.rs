@@ -25,7 +25,7 @@ pub enum Reserve {
 impl Reserve {
     /// True if so little space is left that the daemon writes no more. A disk that did not say how
     /// much it has is not judged.
-    pub(crate) fn is_reached(self, space: Space) -> bool {
+    pub fn is_reached(self, space: Space) -> bool {
         let reserved = match self {
             Self::Auto => {
                 let part = (space.total / AUTO_DIVISOR).max(AUTO_LEAST);

@@ -22,6 +22,7 @@ const DISK: &[&str] = &[
     "daemon/store/src/fs/",
     "daemon/server/src/config",
     "daemon/server/src/operator/conf/",
+    "daemon/server/src/operator/doctor/",
     "daemon/server/src/operator/explain/event_log",
     "daemon/server/src/process/announce",
     "daemon/server/src/process/memory",

@@ -4,7 +4,7 @@
 mod defaults;
 mod form;
 mod jar;
-mod release;
+pub(super) mod release;
 #[cfg(test)]
 mod tests;
 

@@ -21,7 +21,7 @@ const TESTED: [(&str, &str); 5] = [
 ];
 
 /// A Spark as its user or its folder names it.
-pub(super) struct Found {
+pub(in crate::operator) struct Found {
     /// Its version.
     pub(super) version: String,
     /// Its Scala, if the folder says it.
@@ -31,7 +31,7 @@ pub(super) struct Found {
 impl Found {
     /// A version that the user names. Its Scala is that of the Spark in the folder, if this is of
     /// the same line.
-    pub(super) fn named(version: &str, home: Option<&Path>) -> Self {
+    pub(in crate::operator) fn named(version: &str, home: Option<&Path>) -> Self {
         let there = in_home(home).ok();
         let same = there.filter(|there| line_of(&there.version) == line_of(version));
         Self {
@@ -43,7 +43,7 @@ impl Found {
 
 /// A release of Spark that has a jar.
 #[derive(Debug)]
-pub(super) struct Release {
+pub(in crate::operator) struct Release {
     version: String,
     /// The newest release of its line.
     tested: &'static str,
@@ -53,7 +53,7 @@ pub(super) struct Release {
 
 impl Release {
     /// Returns the release. The Scala that the user names counts more than what is found.
-    pub(super) fn of(found: &Found, named: Option<Scala>) -> Result<Self, ConfError> {
+    pub(in crate::operator) fn of(found: &Found, named: Option<Scala>) -> Result<Self, ConfError> {
         let version = found.version.clone();
         let Some(line) = line_of(&version) else {
             return Err(ConfError::NotAVersion(version));
@@ -76,7 +76,7 @@ impl Release {
     }
 
     /// Returns the name of the jar's file.
-    pub(super) fn jar(&self) -> String {
+    pub(in crate::operator) fn jar(&self) -> String {
         let line = if self.line == "3.5" { "3.5" } else { "4" };
         let scala = match self.scala {
             Scala::V212 => "2.12",

@@ -3,6 +3,7 @@
 //! The driver posts what has changed (`ReportEvents.scala`): the last word on each shuffle counts.
 
 mod frames;
+mod settings;
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -13,6 +14,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use frames::Frames;
+pub(in crate::operator) use settings::settings;
 
 /// Why an event log has no report.
 #[derive(Debug, thiserror::Error)]
@@ -77,11 +79,11 @@ struct Event {
 
 /// What a log says.
 #[derive(Debug, PartialEq)]
-pub(super) struct Logged {
+pub(in crate::operator) struct Logged {
     /// The report, as the driver would make it.
-    pub(super) report: Value,
+    pub(in crate::operator) report: Value,
     /// What a person must know about it, because the log is not whole.
-    pub(super) notes: Vec<String>,
+    pub(in crate::operator) notes: Vec<String>,
 }
 
 /// What the events so far have said.
@@ -93,10 +95,10 @@ struct Merged {
 }
 
 /// Reads a log. Of one that is not whole, what is there counts.
-pub(super) fn read(path: &Path) -> Result<Logged, EventLogError> {
+pub(in crate::operator) fn read(path: &Path) -> Result<Logged, EventLogError> {
     let (mut merged, mut notes, mut failure) = (Merged::default(), Vec::new(), None);
     for file in files(path)? {
-        if let Err(error) = read_file(&file, &mut merged) {
+        if let Err(error) = read_file(&file, &[MARK], &mut |line| merged.add(line)) {
             notes.push(format!("What follows the damage is left out. {error}"));
             failure = Some(error);
         }
@@ -151,36 +153,42 @@ fn unreadable(path: &Path, source: io::Error) -> EventLogError {
     EventLogError::Unreadable { path, source }
 }
 
-fn read_file(path: &Path, merged: &mut Merged) -> Result<(), EventLogError> {
+/// Gives each line that begins with one of the marks to `take`.
+fn read_file(
+    path: &Path,
+    marks: &[&[u8]],
+    take: &mut dyn FnMut(&[u8]),
+) -> Result<(), EventLogError> {
     let unreadable = |source| unreadable(path, source);
     let mut opened = BufReader::new(File::open(path).map_err(unreadable)?);
     let begin = opened.fill_buf().map_err(unreadable)?;
     if begin.starts_with(&frames::MAGIC) {
-        events(BufReader::new(Frames::new(opened)), merged).map_err(unreadable)
+        events(BufReader::new(Frames::new(opened)), marks, take).map_err(unreadable)
     } else if begin.is_empty() || begin.starts_with(b"{") {
-        events(opened, merged).map_err(unreadable)
+        events(opened, marks, take).map_err(unreadable)
     } else {
         let path = path.to_owned();
         Err(EventLogError::Content { path })
     }
 }
 
-fn events(mut lines: impl BufRead, merged: &mut Merged) -> io::Result<()> {
+fn events(mut lines: impl BufRead, marks: &[&[u8]], take: &mut dyn FnMut(&[u8])) -> io::Result<()> {
+    let begin = marks.iter().map(|mark| mark.len()).max().unwrap_or(0) as u64;
+    let is_marked = |line: &[u8]| marks.iter().any(|mark| line.starts_with(mark));
     let mut line = Vec::new();
     loop {
         line.clear();
-        let begin = MARK.len() as u64;
         if lines.by_ref().take(begin).read_until(b'\n', &mut line)? == 0 {
             return Ok(());
         }
-        if line == MARK {
+        if is_marked(&line) && !line.ends_with(b"\n") {
             let mut rest = lines.by_ref().take(MAX_EVENT_BYTES);
             rest.read_until(b'\n', &mut line)?;
         }
         if !line.ends_with(b"\n") {
             lines.skip_until(b'\n')?;
-        } else if line.starts_with(MARK) {
-            merged.add(&line);
+        } else if is_marked(&line) {
+            take(&line);
         }
     }
 }

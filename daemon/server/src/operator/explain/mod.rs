@@ -4,7 +4,7 @@
 
 mod columns;
 mod comparison;
-mod event_log;
+pub(super) mod event_log;
 mod page;
 
 use std::io::{self, Write};

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The jar of the plugin on the class paths.
+
+use std::path::Path;
+
+use super::checks::JAR;
+use crate::operator::conf::release::{Found, Release};
+use crate::operator::doctor::finding::Finding;
+use crate::operator::doctor::settings::Settings;
+
+/// How the names of all plugin jars begin. Those of engines have other names.
+const PREFIX: &str = "lodestone-spark-";
+
+const SIDES: [&str; 2] = ["driver", "executor"];
+
+/// Jars that Spark fetches for the application.
+const FETCHED: [&str; 2] = ["spark.jars", "spark.jars.packages"];
+
+pub(super) fn all(settings: &Settings) -> Vec<Finding> {
+    let mut found = Vec::new();
+    for side in SIDES {
+        let key = format!("spark.{side}.extraClassPath");
+        let entries = settings.get_or(&key, "").split(':');
+        found.extend(
+            entries
+                .filter(|entry| name_of(entry).starts_with(PREFIX))
+                .filter_map(|entry| wrong(settings, &key, entry)),
+        );
+    }
+    found.extend(two_jars(settings));
+    found.extend(missing(settings));
+    if found.is_empty() && SIDES.iter().all(|side| jar_of(settings, side).is_some()) {
+        found.push(JAR.ok("both class paths have the jar of the plugin"));
+    }
+    found
+}
+
+fn name_of(entry: &str) -> &str {
+    entry.trim().rsplit('/').next().unwrap_or_default()
+}
+
+fn jar_of<'a>(settings: &'a Settings, side: &str) -> Option<&'a str> {
+    let class_path = settings.get(&format!("spark.{side}.extraClassPath"))?;
+    let mut names = class_path.split(':').map(name_of);
+    names.find(|name| name.starts_with(PREFIX))
+}
+
+/// A jar of another line of Spark, or one that is not here.
+fn wrong(settings: &Settings, key: &str, entry: &str) -> Option<Finding> {
+    let release = settings.spark.as_ref().and_then(|version| {
+        // The Scala of the jar counts: only its line can be wrong here.
+        let scala = match name_of(entry).contains("_2.12") {
+            true => crate::cli::Scala::V212,
+            false => crate::cli::Scala::V213,
+        };
+        let of = |scala| Release::of(&Found::named(version, None), scala).ok();
+        of(Some(scala)).or_else(|| of(None))
+    });
+    if let Some(release) = release {
+        let right = release.jar();
+        if !name_of(entry).starts_with(right.trim_end_matches(".jar")) {
+            let text = format!("{key} has {entry}, which is not for Spark {release}");
+            let remedy = format!("Use {right}, as `lodestone conf --spark {release}` prints it.");
+            return Some(JAR.error(text).instead(remedy));
+        }
+    }
+    // A name without a folder is found in the working directory of a container.
+    let is_absolute = entry.starts_with('/');
+    (is_absolute && !Path::new(entry).is_file()).then(|| {
+        let text = format!("{key} has {entry}, which is not on this host");
+        let remedy = "Copy the jar there, on every machine that runs a driver or an executor.";
+        JAR.warning(text).instead(remedy)
+    })
+}
+
+fn two_jars(settings: &Settings) -> Option<Finding> {
+    let [driver, executor] = SIDES.map(|side| jar_of(settings, side));
+    let (driver, executor) = (driver?, executor?);
+    (driver != executor).then(|| {
+        JAR.error(format!(
+            "the driver has {driver}, and executors have {executor}: both need the same jar"
+        ))
+    })
+}
+
+/// Executors of Spark 3.5 need the jar before they fetch any.
+fn missing(settings: &Settings) -> Option<Finding> {
+    let is_fetched = FETCHED
+        .iter()
+        .any(|key| settings.list(key).any(|one| one.contains(PREFIX)));
+    let lacks: Vec<_> = SIDES
+        .iter()
+        .filter(|side| {
+            let class_path = settings
+                .get_or(&format!("spark.{side}.extraClassPath"), "")
+                .to_owned();
+            // A folder of jars, or a jar with another name.
+            !class_path.contains("lodestone")
+                && !class_path.split(':').any(|one| one.ends_with('*'))
+        })
+        .copied()
+        .collect();
+    if lacks.is_empty() || (is_fetched && !settings.is_spark_3()) {
+        return None;
+    }
+    if is_fetched {
+        return (lacks.contains(&"executor") && !settings.is_local()).then(|| {
+            JAR.warning(
+                "the jar is fetched for the application, and executors of Spark 3.5 need it before \
+                 that: each ends with a ClassNotFoundException",
+            )
+        });
+    }
+    let sides = lacks.join(" and ");
+    Some(JAR.note(format!(
+        "no jar of the plugin is on the class path of the {sides}: Spark finds it only in its own \
+         folder of jars, or where the command line names it"
+    )))
+}

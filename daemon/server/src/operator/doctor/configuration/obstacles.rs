@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Settings with which the plugin leaves every shuffle to plain Spark. The rules are those of
+//! `ShuffleEligibility.scala`.
+
+use super::checks::{
+    CIPHER_UNKNOWN, CODEC, CUSTOM_SHUFFLE_IO, OLD_FETCH_PROTOCOL, RPC_ENCRYPTION,
+    SECRET_NOT_SHARED, SERIALIZER, SHUFFLE_MANAGER, SPARK_PUSH,
+};
+use super::services::{addresses, host_and_port};
+use crate::operator::doctor::finding::Finding;
+use crate::operator::doctor::settings::Settings;
+
+/// The manager, and those for engines.
+pub(super) const MANAGERS: [&str; 4] = [
+    "org.apache.spark.shuffle.lodestone.LodestoneShuffleManager",
+    "org.apache.spark.shuffle.lodestone.comet.LodestoneCometShuffleManager",
+    "org.apache.spark.shuffle.lodestone.gluten.LodestoneGlutenShuffleManager",
+    "org.apache.spark.shuffle.lodestone.auron.LodestoneAuronShuffleManager",
+];
+
+/// Other managers, by a part of their name.
+const OTHERS: [(&str, &str); 6] = [
+    (".celeborn.", "Celeborn"),
+    (".RssShuffleManager", "Uniffle"),
+    ("com.nvidia.spark.rapids.", "RAPIDS"),
+    ("CometShuffleManager", "Comet"),
+    ("ColumnarShuffleManager", "Gluten"),
+    ("AuronShuffleManager", "Auron"),
+];
+
+const LOCAL_DISK_IO: &str = "org.apache.spark.shuffle.sort.io.LocalDiskShuffleDataIO";
+const OUR_IO: &str = "org.apache.spark.shuffle.lodestone.plan.RemoteShuffleDataIO";
+const KRYO: &str = "org.apache.spark.serializer.KryoSerializer";
+const COUNTER_MODE: &str = "AES/CTR/NoPadding";
+const GALOIS_MODE: &str = "AES/GCM/NoPadding";
+const SPARK_PORT: u16 = 7337;
+
+/// Returns the manager that the settings name.
+pub(super) fn manager(settings: &Settings) -> &str {
+    settings.get_or("spark.shuffle.manager", "")
+}
+
+pub(super) fn all(settings: &Settings) -> Vec<Finding> {
+    let checks = [
+        shuffle_manager,
+        spark_push,
+        custom_shuffle_io,
+        old_fetch_protocol,
+        cipher,
+        secret,
+        certificate,
+        serializer,
+        codec,
+    ];
+    checks.iter().filter_map(|check| check(settings)).collect()
+}
+
+fn shuffle_manager(settings: &Settings) -> Option<Finding> {
+    let manager = manager(settings);
+    if MANAGERS.contains(&manager) {
+        return Some(SHUFFLE_MANAGER.ok(format!("spark.shuffle.manager is {manager}")));
+    }
+    let other = OTHERS.iter().find(|(part, _)| manager.contains(part));
+    Some(SHUFFLE_MANAGER.error(match (manager, other) {
+        ("", _) => "spark.shuffle.manager is not set: no shuffle is merged".to_owned(),
+        (_, Some((_, name))) => format!(
+            "spark.shuffle.manager is {manager}, of {name}, and an application has one manager: no \
+             shuffle is merged"
+        ),
+        _ => format!("spark.shuffle.manager is {manager}: no shuffle is merged"),
+    }))
+}
+
+fn spark_push(settings: &Settings) -> Option<Finding> {
+    let key = "spark.shuffle.push.enabled";
+    let text = format!("{key} is true: Spark itself merges, and Lodestone nothing (SPARK_PUSH)");
+    settings.is_true(key, false).then(|| SPARK_PUSH.error(text))
+}
+
+fn custom_shuffle_io(settings: &Settings) -> Option<Finding> {
+    let io = settings.get("spark.shuffle.sort.io.plugin.class")?;
+    (![LOCAL_DISK_IO, OUR_IO].contains(&io)).then(|| {
+        CUSTOM_SHUFFLE_IO.error(format!(
+            "spark.shuffle.sort.io.plugin.class is {io}: all shuffles are left to plain Spark \
+             (CUSTOM_SHUFFLE_IO)"
+        ))
+    })
+}
+
+fn old_fetch_protocol(settings: &Settings) -> Option<Finding> {
+    let key = "spark.shuffle.useOldFetchProtocol";
+    let text = format!("{key} is true: all shuffles are left to plain Spark (OLD_FETCH_PROTOCOL)");
+    settings
+        .is_true(key, false)
+        .then(|| OLD_FETCH_PROTOCOL.error(text))
+}
+
+fn has_tls(settings: &Settings) -> bool {
+    !settings.is_spark_3() && settings.is_true("spark.ssl.rpc.enabled", false)
+}
+
+fn cipher(settings: &Settings) -> Option<Finding> {
+    if !settings.is_true("spark.authenticate", false) || has_tls(settings) {
+        return None;
+    }
+    if !settings.is_true("spark.network.crypto.enabled", false) {
+        let key = "spark.authenticate.enableSaslEncryption";
+        let text = format!(
+            "{key} is true without spark.network.crypto.enabled: all shuffles are left to plain \
+             Spark (CIPHER_UNKNOWN)"
+        );
+        return settings
+            .is_true(key, false)
+            .then(|| CIPHER_UNKNOWN.error(text));
+    }
+    let cipher = settings.get_or("spark.network.crypto.cipher", COUNTER_MODE);
+    let is_galois = cipher.eq_ignore_ascii_case(GALOIS_MODE) && !settings.is_spark_3();
+    (!is_galois && !cipher.eq_ignore_ascii_case(COUNTER_MODE)).then(|| {
+        CIPHER_UNKNOWN.error(format!(
+            "spark.network.crypto.cipher is {cipher}: all shuffles are left to plain Spark \
+             (CIPHER_UNKNOWN)"
+        ))
+    })
+}
+
+fn secret(settings: &Settings) -> Option<Finding> {
+    if !settings.is_true("spark.authenticate", false) || settings.is_embedded() {
+        return None;
+    }
+    let has_file = ["file", "driver.file", "executor.file"].iter().any(|name| {
+        settings
+            .get(&format!("spark.authenticate.secret.{name}"))
+            .is_some()
+    });
+    let master = settings.master();
+    let is_made_by_spark = match master {
+        "yarn" => !are_of_node_managers(settings),
+        _ if settings.is_kubernetes() => !has_file,
+        _ => master.starts_with("local") && !master.starts_with("local-cluster"),
+    };
+    is_made_by_spark.then(|| {
+        SECRET_NOT_SHARED.error(format!(
+            "spark.authenticate is true, and with spark.master={master} Spark makes a secret that \
+             the named services do not have: all shuffles are left to plain Spark \
+             (SECRET_NOT_SHARED)"
+        ))
+    })
+}
+
+/// Whether the services are where Spark looks for the shuffle services of NodeManagers.
+fn are_of_node_managers(settings: &Settings) -> bool {
+    let port = settings.get("spark.shuffle.service.port");
+    let port = port
+        .and_then(|port| port.parse().ok())
+        .unwrap_or(SPARK_PORT);
+    let listed = addresses(settings.get_or("spark.lodestone.services", ""));
+    let is_there = |one: &String| host_and_port(one).is_some_and(|(_, named)| named == port);
+    settings.is_true("spark.shuffle.service.enabled", false)
+        && listed.is_ok_and(|listed| listed.iter().all(is_there))
+}
+
+/// The daemon that the plugin starts reads no key store of Java.
+fn certificate(settings: &Settings) -> Option<Finding> {
+    if !has_tls(settings) || !settings.is_embedded() {
+        return None;
+    }
+    let inherits = settings.is_true("spark.ssl.enabled", false);
+    let setting = |name: &str| {
+        let own = settings.get(&format!("spark.ssl.rpc.{name}"));
+        own.map(str::to_owned).or_else(|| {
+            let above = settings.get(&format!("spark.ssl.{name}"));
+            above.filter(|_| inherits).map(str::to_owned)
+        })
+    };
+    let is_absolute = |name| setting(name).is_some_and(|path| path.starts_with('/'));
+    let is_pem = is_absolute("certChain")
+        && is_absolute("privateKey")
+        && setting("privateKeyPassword").is_none();
+    (!is_pem).then(|| {
+        RPC_ENCRYPTION.error(
+            "spark.ssl.rpc.enabled is on, no services are named, and the certificate is not in two \
+             PEM files with absolute paths, of which the key has no password: all shuffles are \
+             left to plain Spark (RPC_ENCRYPTION)",
+        )
+    })
+}
+
+fn serializer(settings: &Settings) -> Option<Finding> {
+    // In mode remote all of them are remote.
+    if settings.is_remote_mode() {
+        return None;
+    }
+    let left = "shuffles of RDDs are left to plain Spark (SERIALIZER_NOT_RELOCATABLE)";
+    Some(match settings.get("spark.serializer") {
+        Some(KRYO) => SERIALIZER.ok(format!("spark.serializer is {KRYO}")),
+        None => SERIALIZER.warning(format!(
+            "spark.serializer is not set, and is Java's: {left}"
+        )),
+        Some(java) if java.ends_with(".JavaSerializer") => {
+            SERIALIZER.warning(format!("spark.serializer is {java}: {left}"))
+        }
+        Some(other) => SERIALIZER.note(format!(
+            "spark.serializer is {other}: if it does not support relocation, {left}"
+        )),
+    })
+}
+
+/// The codecs whose compressed streams can be concatenated.
+const CODECS: [&str; 8] = [
+    "lz4",
+    "zstd",
+    "snappy",
+    "lzf",
+    "org.apache.spark.io.LZ4CompressionCodec",
+    "org.apache.spark.io.ZStdCompressionCodec",
+    "org.apache.spark.io.SnappyCompressionCodec",
+    "org.apache.spark.io.LZFCompressionCodec",
+];
+
+fn codec(settings: &Settings) -> Option<Finding> {
+    let codec = settings.get("spark.io.compression.codec")?;
+    let is_used = settings.is_true("spark.shuffle.compress", true) && !settings.is_remote_mode();
+    let is_known = CODECS.iter().any(|known| known.eq_ignore_ascii_case(codec));
+    (is_used && !is_known).then(|| {
+        CODEC.warning(format!(
+            "spark.io.compression.codec is {codec}: shuffles are left to plain Spark \
+             (CODEC_NOT_CONCATENABLE)"
+        ))
+    })
+}

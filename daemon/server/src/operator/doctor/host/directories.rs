@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Checks of data directories, and of the directory in which the plugin unpacks its daemon.
+
+use std::collections::BTreeMap;
+use std::fs::{self, Metadata};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use lodestone_store::Environment;
+use lodestone_store::fs::Space;
+use rustix::fs::{StatVfsMountFlags, statfs, statvfs};
+
+use super::checks::{DIRECTORY, DIRECTORY_ACCESS, FILE_SYSTEM, NOEXEC, ROOM, SAME_DISK, SPEED};
+use super::speed::{self, Measured};
+use crate::config::Config;
+use crate::operator::doctor::finding::Finding;
+use crate::operator::figures::megabytes;
+
+/// A daemon has a few hundred files; a disk with fewer free ones is about to be full.
+const LEAST_FILES: u64 = 10_000;
+
+/// Below these, in bytes for each second.
+const SLOW: f64 = 20e6;
+const MODEST: f64 = 100e6;
+
+/// Magic numbers of file systems (statfs(2)) that are in memory, or on the network.
+const FILE_SYSTEMS: [(u32, &str); 7] = [
+    (0x0102_1994, "tmpfs, which is memory"),
+    (0x8584_58f6, "ramfs, which is memory"),
+    (0x6969, "NFS, which is the network"),
+    (0xff53_4d42, "CIFS, which is the network"),
+    (0xfe53_4d42, "SMB, which is the network"),
+    (0x00c3_6400, "CephFS, which is the network"),
+    (0x0bd0_0bd0, "Lustre, which is the network"),
+];
+
+const GROUP_AND_OTHERS_WRITE: u32 = 0o022;
+const STICKY: u32 = 0o1000;
+
+pub(super) fn all(config: &Config) -> Vec<Finding> {
+    let mut found = Vec::new();
+    let mut by_disk = BTreeMap::<u64, Vec<String>>::new();
+    for dir in &config.dirs {
+        match fs::metadata(dir) {
+            Ok(metadata) if metadata.is_dir() => {
+                let name = dir.display().to_string();
+                by_disk.entry(metadata.dev()).or_default().push(name);
+                found.extend(one(dir, &metadata, config));
+            }
+            Ok(_) => found.push(DIRECTORY.error(format!("{} is no directory", dir.display()))),
+            Err(error) => found.push(DIRECTORY.error(format!("{}: {error}", dir.display()))),
+        }
+    }
+    for dirs in by_disk.into_values().filter(|dirs| dirs.len() > 1) {
+        found.push(SAME_DISK.warning(format!("{} are on one disk", dirs.join(" and "))));
+    }
+    found
+}
+
+fn one(dir: &Path, metadata: &Metadata, config: &Config) -> Vec<Finding> {
+    let mut found = Vec::new();
+    let name = dir.display();
+    let mode = metadata.mode();
+    if mode & GROUP_AND_OTHERS_WRITE != 0 && mode & STICKY == 0 {
+        let text = format!(
+            "{name} has mode {:o}: others may write to it",
+            mode & 0o7777
+        );
+        found.push(DIRECTORY_ACCESS.warning(text));
+    }
+    found.extend(room(dir, config));
+    found.extend(file_system(dir));
+    match speed::of(dir) {
+        Ok(measured) => found.push(judged(dir, &measured)),
+        Err(error) => found.push(DIRECTORY.error(format!("{name} takes no file: {error}"))),
+    }
+    found
+}
+
+fn room(dir: &Path, config: &Config) -> Vec<Finding> {
+    let mut found = Vec::new();
+    let name = dir.display();
+    match Environment::os().fs.space(dir) {
+        Ok(space) => found.push(space_of(dir, space, config)),
+        Err(error) => found.push(ROOM.error(format!("{name}: {error}"))),
+    }
+    // Some file systems have no limit, and say that they have none at all.
+    let files = statvfs(dir).map(|stat| (stat.f_files, stat.f_favail));
+    if let Ok((total, free)) = files
+        && total > 0
+        && free < LEAST_FILES
+    {
+        let text = format!("{name} has room for {free} more files (inodes)");
+        let remedy = "Remove files there, or make the file system with more inodes.";
+        found.push(ROOM.error(text).instead(remedy));
+    }
+    found
+}
+
+fn space_of(dir: &Path, space: Space, config: &Config) -> Finding {
+    let (free, total) = (megabytes(space.free), megabytes(space.total));
+    let text = format!("{} has {free} of {total} free", dir.display());
+    match config.reserve.0.is_reached(space) {
+        true => ROOM.error(format!(
+            "{text}, which is what the daemon leaves free (reserve)"
+        )),
+        false => ROOM.ok(text),
+    }
+}
+
+fn file_system(dir: &Path) -> Option<Finding> {
+    // The type has another sign on other processors; the number is one of 32 bits.
+    let magic = u32::try_from(statfs(dir).ok()?.f_type & 0xffff_ffff).ok()?;
+    let (_, kind) = FILE_SYSTEMS.iter().find(|(known, _)| *known == magic)?;
+    Some(FILE_SYSTEM.warning(format!("{} is on {kind}", dir.display())))
+}
+
+pub(super) fn judged(dir: &Path, measured: &Measured) -> Finding {
+    let rate = measured.bytes_per_second();
+    let text = format!(
+        "{} takes {:.0} MB/s ({} in {:.2} s, down to the disk)",
+        dir.display(),
+        rate / 1e6,
+        megabytes(measured.bytes),
+        measured.seconds
+    );
+    match rate {
+        rate if rate < SLOW => SPEED.warning(text),
+        rate if rate < MODEST => SPEED.note(text),
+        _ => SPEED.ok(text),
+    }
+}
+
+/// Looks at the directory, or at the one above that exists: the plugin makes its own.
+pub(super) fn noexec(dir: &Path) -> Option<Finding> {
+    let there = dir.ancestors().find(|dir| dir.is_dir())?;
+    let flags = statvfs(there).ok()?.f_flag;
+    let name = dir.display();
+    Some(match flags.contains(StatVfsMountFlags::NOEXEC) {
+        true => NOEXEC.warning(format!(
+            "{name}, the first local directory of Spark on this host, is mounted noexec: the \
+             daemon in the jar cannot run there (NO_SERVICE)"
+        )),
+        false => NOEXEC.ok(format!("programs can run in {name}, if executors run here")),
+    })
+}

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Checks of this host: for a daemon with these flags of `lodestone serve`, or for one that the
+//! plugin would start here. Nothing stays changed.
+
+pub(super) mod checks;
+mod directories;
+mod network;
+mod speed;
+#[cfg(test)]
+mod tests;
+
+use std::path::PathBuf;
+
+use self::checks::{FILES, FLAGS, MEMORY};
+use super::finding::Finding;
+use super::settings::Settings;
+use crate::config::values::Memory;
+use crate::config::{Config, ConfigError};
+use crate::operator::figures::megabytes;
+use crate::process::files;
+use crate::process::memory::{Kernel, LEAST_BYTES};
+
+/// What a daemon needs beside its budget: a quarter, from 512 MiB on an eighth, and at least this.
+const BESIDE_BYTES: u64 = 128 << 20;
+const LARGE_BYTES: u64 = 512 << 20;
+
+/// Where the host says what it is.
+pub(super) struct Host {
+    kernel: Kernel,
+    /// The file with its name.
+    name: PathBuf,
+    /// The program that knows whether the clock is right.
+    clock: PathBuf,
+    /// Where the plugin looks if no key names local directories.
+    local_dirs: Option<String>,
+}
+
+impl Default for Host {
+    fn default() -> Self {
+        Self {
+            kernel: Kernel::default(),
+            name: "/proc/sys/kernel/hostname".into(),
+            clock: "timedatectl".into(),
+            local_dirs: std::env::var("SPARK_LOCAL_DIRS").ok(),
+        }
+    }
+}
+
+/// Checks this host for a daemon with these flags. Nothing, if they name no daemon.
+pub(super) fn of_daemon(host: &Host, config: Result<Config, ConfigError>) -> Vec<Finding> {
+    let config = match config {
+        Ok(config) => config,
+        Err(ConfigError::NoDirectory) => return Vec::new(),
+        Err(error) => return vec![FLAGS.error(error.to_string())],
+    };
+    let mut found = directories::all(&config);
+    found.push(memory(host, config.memory));
+    found.push(open_files(config.max_connections.0, files::hard_limit()));
+    found.extend(network::ports(&config));
+    found.push(network::host_name(host));
+    found.push(network::clock(host));
+    found
+}
+
+/// Checks where the plugin would start its daemon on this host, if executors run here.
+pub(super) fn of_plugin(host: &Host, settings: &Settings) -> Vec<Finding> {
+    // Containers of YARN and pods have directories of their own.
+    let is_elsewhere = settings.is_yarn() || settings.is_kubernetes();
+    let has_program = settings.get("spark.lodestone.embedded.binary").is_some();
+    if !settings.is_embedded() || is_elsewhere || has_program {
+        return Vec::new();
+    }
+    let listed = host.local_dirs.as_deref();
+    let listed = listed
+        .or_else(|| settings.get("spark.local.dir"))
+        .unwrap_or("/tmp");
+    let first = listed.split(',').map(str::trim).find(|dir| !dir.is_empty());
+    let checked = first.and_then(|dir| directories::noexec(dir.as_ref()));
+    checked.into_iter().collect()
+}
+
+fn memory(host: &Host, memory: Memory) -> Finding {
+    let budget = match memory {
+        Memory::Bytes(bytes) => bytes,
+        Memory::Auto => LEAST_BYTES,
+    };
+    let part = if budget < LARGE_BYTES {
+        budget / 4
+    } else {
+        budget / 8
+    };
+    let needed = budget.saturating_add(part.max(BESIDE_BYTES));
+    let limits = [
+        ("the control group", host.kernel.limit_of_groups()),
+        ("this host", host.kernel.total()),
+    ];
+    let least = limits
+        .into_iter()
+        .filter_map(|(of, limit)| Some((limit?, of)))
+        .min();
+    let needs = format!(
+        "--memory is {}, and the daemon needs up to {} in all",
+        megabytes(budget),
+        megabytes(needed)
+    );
+    match least {
+        Some((limit, of)) if limit < needed => {
+            let text = format!("{needs}, and the limit of {of} is {}", megabytes(limit));
+            MEMORY.error(text)
+        }
+        Some((limit, of)) => MEMORY.ok(format!(
+            "{needs}; the limit of {of} is {}",
+            megabytes(limit)
+        )),
+        None => MEMORY.note(format!(
+            "{needs}; the kernel does not say how much there is"
+        )),
+    }
+}
+
+fn open_files(connections: usize, limit: Option<u64>) -> Finding {
+    let needed = files::needed(connections);
+    match limit {
+        Some(limit) if limit < needed => FILES.warning(format!(
+            "{limit} files may be open, and {connections} connections need {needed}"
+        )),
+        limit => {
+            let limit = limit.map_or_else(|| "any number of".to_owned(), |limit| limit.to_string());
+            FILES.ok(format!(
+                "{limit} files may be open, and {connections} connections need {needed}"
+            ))
+        }
+    }
+}

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What an application lost by its shuffles, from its event log: the most expensive first.
+
+pub(super) mod checks;
+mod cost;
+mod record;
+#[cfg(test)]
+mod tests;
+
+use std::path::Path;
+
+use serde::Deserialize;
+
+use self::checks::{REPORT, SERVICE_AT_END, SUMS};
+use self::record::{Reasons, Record};
+use super::configuration;
+use super::finding::Finding;
+use super::settings::Settings;
+use crate::operator::explain::event_log::{self, EventLogError};
+use crate::operator::figures::number;
+
+/// Findings about single shuffles, at most. The sums have all of them.
+const MAX_LISTED: usize = 20;
+
+/// Checks the application of a log: its settings, and its shuffles.
+pub(super) fn all(path: &Path) -> Result<Vec<Finding>, EventLogError> {
+    let logged = event_log::settings(path)?;
+    let settings = Settings::of(logged.values, logged.spark);
+    let mut found = match event_log::read(path) {
+        Ok(logged) => {
+            let mut found: Vec<Finding> =
+                logged.notes.into_iter().map(|n| REPORT.note(n)).collect();
+            match Record::deserialize(logged.report) {
+                Ok(record) => found.extend(of_record(&record)),
+                Err(error) => found.push(REPORT.warning(format!("the report: {error}"))),
+            }
+            found
+        }
+        Err(error @ EventLogError::NoReport { .. }) => vec![REPORT.warning(error.to_string())],
+        Err(error) => return Err(error),
+    };
+    if settings.below("spark.").next().is_some() {
+        found.extend(configuration::all(&settings));
+    } else {
+        found.push(REPORT.note("the event log has no settings of the application"));
+    }
+    Ok(found)
+}
+
+fn of_record(record: &Record) -> Vec<Finding> {
+    let reasons = record.reasons();
+    let mut costs: Vec<_> = record
+        .shuffles
+        .iter()
+        .flat_map(|shuffle| cost::of(shuffle, &reasons))
+        .collect();
+    costs.sort_by(|one, other| other.cost.total_cmp(&one.cost));
+    let mut found = vec![sums(record, costs.is_empty(), &reasons)];
+    let listed = costs.len().min(MAX_LISTED);
+    let left = costs.len() - listed;
+    found.extend(costs.into_iter().take(listed).map(|one| one.finding));
+    if left > 0 {
+        let text = format!("{left} findings about shuffles that lost less are left out");
+        found.push(
+            SUMS.note(text)
+                .instead("Read all with lodestone explain --event-log FILE."),
+        );
+    }
+    for service in record.services.iter().filter(|one| one.is_out_of_use()) {
+        let text = format!("{} was {} for the driver", service.host_port, service.state);
+        found.push(SERVICE_AT_END.warning(text));
+    }
+    found
+}
+
+fn sums(record: &Record, is_well: bool, reasons: &Reasons<'_>) -> Finding {
+    let totals = &record.totals;
+    let text = format!(
+        "{} shuffles: {} merged, {} remote, {} left to plain Spark; {} blocks from services, {} \
+         originals, {} ms waited",
+        number(totals.shuffles),
+        number(totals.merged),
+        number(totals.remote),
+        number(totals.plain),
+        number(totals.counts.merged_blocks_read),
+        number(totals.counts.originals_read),
+        number(totals.readers_waited_millis)
+    );
+    let is_used = totals.merged + totals.remote > 0;
+    let changeable = totals
+        .counts
+        .reasons
+        .keys()
+        .find(|code| reasons.can_change(code));
+    match changeable {
+        Some(code) if !is_used && totals.shuffles > 0 => {
+            SUMS.warning(text).instead(reasons.remedy(code))
+        }
+        _ if is_well => SUMS.ok(format!(
+            "{text}. No shuffle lost time that a key would save"
+        )),
+        _ => SUMS.ok(text),
+    }
+}

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `lodestone doctor`: looks for what keeps shuffles from Lodestone, before a job or after it.
+
+mod configuration;
+mod finding;
+mod host;
+mod job;
+mod services;
+mod settings;
+#[cfg(test)]
+mod tests;
+
+use std::io::{self, Write};
+
+use crate::cli::DoctorArgs;
+use crate::config::ConfigError;
+use crate::operator::explain::event_log::EventLogError;
+use finding::Finding;
+use host::Host;
+use services::Clients;
+use settings::{Settings, SettingsError};
+
+/// Why nothing was checked.
+#[derive(Debug, thiserror::Error)]
+pub enum DoctorError {
+    /// Nothing is named.
+    #[error(
+        "nothing to check: name settings with --conf FILE, services with --services HOST:PORT, the \
+         directories of a daemon with --dir DIR, or an application that has run with --event-log \
+         FILE"
+    )]
+    Nothing,
+    /// The settings cannot be read.
+    #[error(transparent)]
+    Settings(#[from] SettingsError),
+    /// The event log cannot be read.
+    #[error(transparent)]
+    EventLog(#[from] EventLogError),
+    /// Stdout is closed.
+    #[error("writing to stdout: {0}")]
+    Output(#[from] io::Error),
+}
+
+impl DoctorError {
+    /// The exit code, which is that of errors.
+    pub fn code(&self) -> u8 {
+        2
+    }
+}
+
+/// Checks what the arguments name, and prints what it finds. Returns the exit code.
+pub fn run(args: &DoctorArgs) -> Result<u8, DoctorError> {
+    let found = checked(args, &Host::default())?;
+    let text = match args.json {
+        true => finding::json(&found),
+        false => finding::text(&found),
+    };
+    io::stdout().lock().write_all(text.as_bytes())?;
+    Ok(finding::exit_code(&found))
+}
+
+fn checked(args: &DoctorArgs, host: &Host) -> Result<Vec<Finding>, DoctorError> {
+    let config = args.daemon.config();
+    let has_daemon = !matches!(config, Err(ConfigError::NoDirectory));
+    let mut found = Vec::new();
+    if let Some(path) = &args.event_log {
+        found.extend(job::all(path)?);
+    } else if args.conf.is_empty() && args.services.is_none() && !has_daemon {
+        return Err(DoctorError::Nothing);
+    }
+    let settings = match args.conf.as_slice() {
+        [] => None,
+        given => Some(Settings::named(given)?),
+    };
+    if let Some(settings) = &settings {
+        found.extend(configuration::all(settings));
+        found.extend(host::of_plugin(host, settings));
+    }
+    let of_settings = settings
+        .as_ref()
+        .and_then(|settings| settings.get("spark.lodestone.services"));
+    let listed = args.services.as_deref().or(of_settings);
+    if let Some(listed) = listed.filter(|listed| !listed.is_empty()) {
+        let clients = Clients {
+            settings: settings.as_ref(),
+            secrets: args.daemon.secrets(),
+        };
+        found.extend(services::all(listed, &clients));
+    }
+    found.extend(host::of_daemon(host, config));
+    Ok(found)
+}

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Whether a service speaks TLS. Its certificate is not judged: Spark without a trust store takes
+//! any, and with one what only a JVM can read.
+
+use std::io::{self, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
+
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::ring::default_provider;
+use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::{
+    ClientConfig, ClientConnection, DigitallySignedStruct, Error, SignatureScheme, StreamOwned,
+};
+
+use super::ANSWER_TIMEOUT;
+use super::checks::TLS;
+use crate::operator::doctor::finding::Finding;
+use crate::operator::doctor::settings::Settings;
+
+/// Whether Spark's processes speak TLS. Spark 3 does not.
+pub(super) fn is_on(settings: &Settings) -> bool {
+    !settings.is_spark_3() && settings.is_true("spark.ssl.rpc.enabled", false)
+}
+
+pub(super) fn check(name: &str, address: SocketAddr) -> Finding {
+    match handshake(address) {
+        Ok(()) => TLS.ok(format!("{name} has a certificate and speaks TLS")),
+        Err(error) => TLS.error(format!(
+            "spark.ssl.rpc.enabled is on, and {name} does not speak TLS ({error})"
+        )),
+    }
+}
+
+fn handshake(address: SocketAddr) -> io::Result<()> {
+    let provider = Arc::new(default_provider());
+    let config = ClientConfig::builder_with_provider(Arc::clone(&provider))
+        .with_safe_default_protocol_versions()
+        .map_err(io::Error::other)?
+        .dangerous()
+        .with_custom_certificate_verifier(Arc::new(AnyCertificate(provider)))
+        .with_no_client_auth();
+    let name = ServerName::IpAddress(address.ip().into());
+    let connection = ClientConnection::new(Arc::new(config), name).map_err(io::Error::other)?;
+    let socket = TcpStream::connect_timeout(&address, ANSWER_TIMEOUT)?;
+    socket.set_read_timeout(Some(ANSWER_TIMEOUT))?;
+    socket.set_write_timeout(Some(ANSWER_TIMEOUT))?;
+    let mut stream = StreamOwned::new(connection, socket);
+    while stream.conn.is_handshaking() {
+        stream.conn.complete_io(&mut stream.sock)?;
+    }
+    stream.flush()
+}
+
+/// Takes every certificate, and checks that the other end has its key.
+#[derive(Debug)]
+struct AnyCertificate(Arc<CryptoProvider>);
+
+impl ServerCertVerifier for AnyCertificate {
+    fn verify_server_cert(
+        &self,
+        _end_entity: &CertificateDer<'_>,
+        _intermediates: &[CertificateDer<'_>],
+        _server_name: &ServerName<'_>,
+        _ocsp_response: &[u8],
+        _now: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        verify_tls12_signature(
+            message,
+            cert,
+            dss,
+            &self.0.signature_verification_algorithms,
+        )
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        verify_tls13_signature(
+            message,
+            cert,
+            dss,
+            &self.0.signature_verification_algorithms,
+        )
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
+    }
+}
