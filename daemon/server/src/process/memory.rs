@@ -58,6 +58,11 @@ impl Default for Kernel {
 }
 
 impl Kernel {
+    /// Where it shows the state in these directories.
+    pub fn at(proc: PathBuf, groups: PathBuf) -> Self {
+        Self { proc, groups }
+    }
+
     /// Returns the host's memory. Returns `None` if the kernel does not say, or if a control group
     /// has a limit of its own: the memory of a container belongs to the one who sized it.
     pub fn host_memory(&self) -> Option<HostMemory> {

@@ -144,16 +144,14 @@ pub(super) fn text(findings: &[Finding]) -> String {
             format!("{clean}\n")
         })
         .collect();
-    let count = |level| count(findings, level);
+    let counted = |level: Level| match count(findings, level) {
+        1 => format!("1 {}", level.name()),
+        count => format!("{count} {}s", level.name()),
+    };
+    let [errors, warnings, notes] = [Level::Error, Level::Warning, Level::Note].map(counted);
+    let well = count(findings, Level::Ok);
     // A String takes everything.
-    let _ = writeln!(
-        text,
-        "{} errors, {} warnings, {} notes, {} ok",
-        count(Level::Error),
-        count(Level::Warning),
-        count(Level::Note),
-        count(Level::Ok)
-    );
+    let _ = writeln!(text, "{errors}, {warnings}, {notes}, {well} ok");
     text
 }
 

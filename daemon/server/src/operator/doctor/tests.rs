@@ -1,1 +1,114 @@
 // SPDX-License-Identifier: Apache-2.0
+//! What all checks have in common: the table of the documentation, the output, the exit code.
+
+use clap::Parser;
+
+use super::finding::{Check, Level, exit_code, json, text};
+use super::*;
+use crate::cli::{Command, Verb};
+
+const PAGE: &str = include_str!("../../../../../docs/doctor.md");
+
+const HEADER: &str = "| check | at worst | when | what to do |";
+
+/// The tables of the page, one after the other.
+fn tables(page: &str) -> Vec<Vec<&str>> {
+    let begins = page.match_indices(HEADER).map(|(at, _)| at);
+    begins
+        .map(|at| {
+            let rows = page[at..].lines().skip(2);
+            rows.take_while(|row| row.starts_with('|')).collect()
+        })
+        .collect()
+}
+
+fn row(check: &Check) -> String {
+    let Check {
+        name,
+        worst,
+        when,
+        remedy,
+    } = check;
+    format!("| `{name}` | {} | {when} | {remedy} |", worst.name())
+}
+
+#[test]
+fn the_tables_of_the_documentation_are_the_checks() {
+    let areas = [
+        configuration::checks::ALL,
+        services::checks::ALL,
+        host::checks::ALL,
+        job::checks::ALL,
+    ];
+    let expected = areas.map(|checks| checks.iter().map(|one| row(one)).collect::<Vec<_>>());
+    // What to put into the page.
+    for table in &expected {
+        println!("{HEADER}\n|---|---|---|---|\n{}\n", table.join("\n"));
+    }
+    assert_eq!(tables(PAGE), expected);
+}
+
+static CHECK: Check = Check {
+    name: "this",
+    worst: Level::Warning,
+    when: "always",
+    remedy: "Do it.",
+};
+
+#[test]
+fn the_output_has_a_line_for_each_finding_and_says_what_to_do() {
+    let findings = [
+        CHECK.ok("well"),
+        CHECK.note("so\x1b[31m"),
+        CHECK.error("bad").instead("Set a=b."),
+    ];
+    let expected = "ok       this: well\n\
+                    note     this: so [31m -> Do it.\n\
+                    warning  this: bad -> Set a=b.\n\
+                    0 errors, 1 warning, 1 note, 1 ok\n";
+    assert_eq!(text(&findings), expected);
+    let parsed: serde_json::Value = serde_json::from_str(&json(&findings)).unwrap();
+    assert_eq!(parsed["warnings"], 1);
+    assert_eq!(parsed["findings"][0]["remedy"], serde_json::Value::Null);
+    assert_eq!(parsed["findings"][2]["remedy"], "Set a=b.");
+}
+
+#[test]
+fn the_exit_code_says_how_bad_the_worst_finding_is() {
+    static WORSE: Check = Check {
+        name: "that",
+        worst: Level::Error,
+        when: "always",
+        remedy: "Do it.",
+    };
+    assert_eq!(exit_code(&[CHECK.ok(""), CHECK.note("")]), 0);
+    assert_eq!(exit_code(&[CHECK.ok(""), CHECK.warning("")]), 1);
+    assert_eq!(exit_code(&[WORSE.error(""), CHECK.warning("")]), 2);
+}
+
+fn args(arguments: &[&str]) -> DoctorArgs {
+    let command = Command::try_parse_from([&["lodestone", "doctor"], arguments].concat());
+    match command.unwrap().verb {
+        Verb::Doctor(args) => *args,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn without_anything_to_check_it_says_what_can_be_named() {
+    let error = checked(&args(&["--json"]), &Host::default()).unwrap_err();
+    assert!(error.to_string().contains("--conf FILE"), "{error}");
+    assert_eq!(error.code(), 2);
+}
+
+#[test]
+fn flags_of_serve_that_serve_refuses_are_a_finding() {
+    let found = checked(
+        &args(&["--dir", "/tmp", "--encrypted-only"]),
+        &Host::default(),
+    )
+    .unwrap();
+    let (check, level, line) = found[0].shown();
+    assert_eq!((check, level), ("flags", "error"));
+    assert!(line.contains("encrypted-only"), "{line}");
+}

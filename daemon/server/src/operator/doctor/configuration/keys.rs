@@ -73,9 +73,8 @@ pub(super) fn all(settings: &Settings) -> Vec<Finding> {
         .collect();
     if found.is_empty() {
         let count = settings.below(PREFIX).count();
-        found.push(KEY.ok(format!(
-            "{count} keys of the plugin are known, with valid values"
-        )));
+        let text = format!("{count} keys of the plugin are known, with valid values");
+        found.extend((count > 0).then(|| KEY.ok(text)));
         found.extend(together(settings));
     }
     found

@@ -78,13 +78,12 @@ fn spark_push(settings: &Settings) -> Option<Finding> {
 }
 
 fn custom_shuffle_io(settings: &Settings) -> Option<Finding> {
-    let io = settings.get("spark.shuffle.sort.io.plugin.class")?;
-    (![LOCAL_DISK_IO, OUR_IO].contains(&io)).then(|| {
-        CUSTOM_SHUFFLE_IO.error(format!(
-            "spark.shuffle.sort.io.plugin.class is {io}: all shuffles are left to plain Spark \
-             (CUSTOM_SHUFFLE_IO)"
-        ))
-    })
+    let key = "spark.shuffle.sort.io.plugin.class";
+    let io = settings.get(key)?;
+    let text = format!("{key} is {io}: all shuffles are left to plain Spark (CUSTOM_SHUFFLE_IO)");
+    let is_ours = [LOCAL_DISK_IO, OUR_IO].contains(&io);
+    let remedy = format!("Remove {key}, unless map outputs must be elsewhere.");
+    (!is_ours).then(|| CUSTOM_SHUFFLE_IO.error(text).instead(remedy))
 }
 
 fn old_fetch_protocol(settings: &Settings) -> Option<Finding> {

@@ -1,1 +1,602 @@
 // SPDX-License-Identifier: Apache-2.0
+//! Settings with one fault each, and what a user reads about it.
+
+use std::fs;
+
+use super::*;
+use crate::operator::doctor::finding::{Check, exit_code};
+
+/// Settings with which everything is merged.
+const WELL: [(&str, &str); 6] = [
+    ("spark.master", "spark://host0:7077"),
+    (
+        "spark.shuffle.manager",
+        "org.apache.spark.shuffle.lodestone.LodestoneShuffleManager",
+    ),
+    (
+        "spark.serializer",
+        "org.apache.spark.serializer.KryoSerializer",
+    ),
+    ("spark.driver.extraClassPath", "lodestone-spark-4_2.13.jar"),
+    (
+        "spark.executor.extraClassPath",
+        "lodestone-spark-4_2.13.jar",
+    ),
+    ("spark.lodestone.services", "host1:7337,host2:7337"),
+];
+
+/// The settings above with these changes, on this Spark.
+fn with(changes: &[&str], spark: Option<&str>) -> Vec<Finding> {
+    let given = WELL.map(|(key, value)| format!("{key}={value}"));
+    let changes = changes.iter().map(|one| (*one).to_owned());
+    let mut settings =
+        Settings::named(&given.into_iter().chain(changes).collect::<Vec<_>>()).unwrap();
+    settings.spark = spark.map(str::to_owned);
+    all(&settings)
+}
+
+fn bad(findings: &[Finding]) -> Vec<(&'static str, &'static str, String)> {
+    let shown = findings.iter().map(Finding::shown);
+    shown.filter(|(_, level, _)| *level != "ok").collect()
+}
+
+/// Expects one finding, which has these words.
+fn expect(changes: &[&str], spark: Option<&str>, expected: (&str, &str, &str)) {
+    let found = bad(&with(changes, spark));
+    let [(check, level, line)] = found.as_slice() else {
+        panic!("{changes:?} gave {found:#?}");
+    };
+    assert_eq!((*check, *level), (expected.0, expected.1), "{line}");
+    assert!(line.contains(expected.2), "{changes:?} gave {line}");
+    assert!(line.contains(" -> "), "{line}");
+}
+
+#[test]
+fn settings_with_which_everything_is_merged_are_as_they_should_be() {
+    let found = with(&[], Some("4.1.4"));
+    assert_eq!(bad(&found), []);
+    assert_eq!(exit_code(&found), 0);
+}
+
+#[test]
+fn each_setting_that_leaves_all_shuffles_to_spark_is_an_error_with_its_reason() {
+    let of_io = "spark.shuffle.sort.io.plugin.class=org.example.Io";
+    for (changes, check, words) in [
+        (
+            &["spark.shuffle.manager=sort"][..],
+            "shuffle-manager",
+            "is sort: no shuffle is merged",
+        ),
+        (
+            &["spark.shuffle.manager=org.apache.spark.shuffle.celeborn.SparkShuffleManager"],
+            "shuffle-manager",
+            "of Celeborn, and an application has one manager",
+        ),
+        (
+            &["spark.shuffle.manager=org.apache.spark.shuffle.RssShuffleManager"],
+            "shuffle-manager",
+            "of Uniffle",
+        ),
+        (
+            &["spark.shuffle.push.enabled=true"],
+            "spark-push",
+            "Turn spark.shuffle.push.enabled off",
+        ),
+        (&[of_io], "custom-shuffle-io", "is org.example.Io"),
+        (
+            &["spark.shuffle.useOldFetchProtocol=true"],
+            "old-fetch-protocol",
+            "(OLD_FETCH_PROTOCOL)",
+        ),
+        (
+            &[
+                "spark.authenticate=true",
+                "spark.authenticate.enableSaslEncryption=true",
+            ],
+            "cipher-unknown",
+            "Set spark.network.crypto.enabled=true",
+        ),
+        (
+            &[
+                "spark.authenticate=true",
+                "spark.network.crypto.enabled=true",
+                "spark.network.crypto.cipher=AES/CBC/PKCS5Padding",
+            ],
+            "cipher-unknown",
+            "is AES/CBC/PKCS5Padding",
+        ),
+        (
+            &["spark.authenticate=true", "spark.master=yarn"],
+            "secret-not-shared",
+            "with spark.master=yarn Spark makes a secret",
+        ),
+        (
+            &[
+                "spark.authenticate=true",
+                "spark.master=k8s://https://host:6443",
+            ],
+            "secret-not-shared",
+            "spark.authenticate.secret.file",
+        ),
+        (
+            &["spark.ssl.rpc.enabled=true", "spark.lodestone.services="],
+            "rpc-encryption",
+            "spark.ssl.rpc.certChain",
+        ),
+    ] {
+        // Names of hosts have a note of their own on Kubernetes.
+        let numbers = ["spark.lodestone.services=10.0.0.1:7337"];
+        let is_kubernetes = changes.iter().any(|one| one.contains("k8s"));
+        let more = if is_kubernetes { &numbers[..] } else { &[] };
+        expect(
+            &[changes, more].concat(),
+            Some("4.1.4"),
+            (check, "error", words),
+        );
+    }
+}
+
+#[test]
+fn a_secret_that_services_have_and_a_cipher_that_they_know_are_no_faults() {
+    let galois = [
+        "spark.authenticate=true",
+        "spark.network.crypto.enabled=true",
+        "spark.network.crypto.cipher=AES/GCM/NoPadding",
+    ];
+    assert_eq!(bad(&with(&galois, Some("4.1.4"))), []);
+    let is_unknown = |(check, ..): &(&str, &str, String)| *check == "cipher-unknown";
+    assert!(bad(&with(&galois, Some("3.5.9"))).iter().any(is_unknown));
+    let of_node_managers = [
+        "spark.authenticate=true",
+        "spark.master=yarn",
+        "spark.shuffle.service.enabled=true",
+    ];
+    assert_eq!(bad(&with(&of_node_managers, None)), []);
+    let other_port = [&of_node_managers[..], &["spark.shuffle.service.port=7447"]].concat();
+    expect(
+        &other_port,
+        None,
+        ("secret-not-shared", "error", "SECRET_NOT_SHARED"),
+    );
+    let in_pem = [
+        "spark.ssl.rpc.enabled=true",
+        "spark.lodestone.services=",
+        "spark.ssl.rpc.certChain=/tls/tls.crt",
+        "spark.ssl.rpc.privateKey=/tls/tls.key",
+    ];
+    assert_eq!(bad(&with(&in_pem, None)), []);
+}
+
+#[test]
+fn a_serializer_and_a_codec_that_leave_shuffles_to_spark_are_warnings_except_in_mode_remote() {
+    let java = "spark.serializer=org.apache.spark.serializer.JavaSerializer";
+    let words = "Set spark.serializer to Kryo";
+    expect(
+        &[java],
+        None,
+        ("serializer-not-relocatable", "warning", words),
+    );
+    let other = ("serializer-not-relocatable", "note", "is org.example.Mine");
+    expect(&["spark.serializer=org.example.Mine"], None, other);
+    let codec = "spark.io.compression.codec=org.example.Codec";
+    expect(
+        &[codec],
+        None,
+        ("codec-not-concatenable", "warning", "Use lz4, zstd"),
+    );
+    assert_eq!(
+        bad(&with(&[codec, "spark.shuffle.compress=false"], None)),
+        []
+    );
+    let remote = ["spark.lodestone.mode=remote", java, codec];
+    assert_eq!(bad(&with(&remote, None)), []);
+}
+
+#[test]
+fn keys_that_stop_an_application_at_its_start_name_the_right_key_or_value() {
+    for (change, check, words) in [
+        (
+            "spark.lodestone.mod=merge",
+            "key",
+            "Write spark.lodestone.mode",
+        ),
+        (
+            "spark.lodestone.push.timeOut=3s",
+            "key",
+            "Write spark.lodestone.push.timeout",
+        ),
+        (
+            "spark.lodestone.mode=merged",
+            "value",
+            "to auto or merge or remote",
+        ),
+        ("spark.lodestone.replicas=3", "value", "to 1 or 2"),
+        (
+            "spark.lodestone.push.batchSize=4",
+            "value",
+            "between 64k and 64m",
+        ),
+        (
+            "spark.lodestone.push.timeout=11min",
+            "value",
+            "between 0ms and 10min",
+        ),
+        (
+            "spark.lodestone.lease.ttl=9s",
+            "value",
+            "between 10s and 1h",
+        ),
+        (
+            "spark.lodestone.embedded.memory=8m",
+            "value",
+            "at least 16m",
+        ),
+        (
+            "spark.lodestone.services=host1",
+            "value",
+            "host:port,host:port",
+        ),
+        ("spark.lodestone.nearReads=yes", "value", "true or false"),
+        (
+            "spark.lodestone.replicas=2",
+            "limits",
+            "Set spark.lodestone.mode=remote",
+        ),
+        (
+            "spark.lodestone.push.maxBlockSize=8m",
+            "limits",
+            "a block is never cut",
+        ),
+        (
+            "spark.lodestone.push.memory=1m",
+            "limits",
+            "at least the size of a request",
+        ),
+    ] {
+        expect(&[change], None, (check, "error", words));
+    }
+    let valid = [
+        "spark.lodestone.push.timeout=0MS",
+        "spark.lodestone.lease.ttl=${env:TTL}",
+        "spark.lodestone.mode=Merge",
+        "spark.lodestone.embedded.memory=AUTO",
+    ];
+    assert_eq!(bad(&with(&valid, None)), []);
+}
+
+#[test]
+fn an_engine_without_its_manager_names_the_manager() {
+    let managers = "org.apache.spark.shuffle.lodestone.";
+    for (change, words) in [
+        (
+            "spark.plugins=a.B,org.apache.spark.CometPlugin",
+            "comet.LodestoneCometShuffleManager",
+        ),
+        (
+            "spark.plugins=org.apache.gluten.GlutenPlugin",
+            "gluten.LodestoneGlutenShuffleManager",
+        ),
+        (
+            "spark.sql.extensions=org.apache.spark.sql.auron.AuronSparkSessionExtension",
+            "auron.LodestoneAuronShuffleManager",
+        ),
+    ] {
+        expect(
+            &[change],
+            None,
+            ("engine", "warning", &format!("{managers}{words}")),
+        );
+    }
+    let rapids = "spark.plugins=com.nvidia.spark.SQLPlugin";
+    expect(
+        &[rapids],
+        None,
+        ("engine", "warning", "RAPIDS was not tried"),
+    );
+    for (change, name) in [
+        ("spark.celeborn.master.endpoints=a:1", "Celeborn"),
+        ("spark.rss.a=1", "Uniffle"),
+    ] {
+        expect(&[change], None, ("other-service", "note", name));
+    }
+    let off = [
+        "spark.plugins=org.apache.gluten.GlutenPlugin",
+        "spark.gluten.enabled=false",
+    ];
+    assert_eq!(bad(&with(&off, None)), []);
+}
+
+#[test]
+fn an_engine_with_its_manager_still_needs_mode_remote_and_does_not_encrypt() {
+    let gluten = [
+        "spark.plugins=org.apache.gluten.GlutenPlugin",
+        "spark.shuffle.manager=org.apache.spark.shuffle.lodestone.gluten.LodestoneGlutenShuffleManager",
+    ];
+    expect(
+        &gluten,
+        None,
+        (
+            "engine-shuffle",
+            "warning",
+            "Set spark.lodestone.mode=remote",
+        ),
+    );
+    let remote = [&gluten[..], &["spark.lodestone.mode=remote"]].concat();
+    assert_eq!(bad(&with(&remote, None)), []);
+    let encrypted = [&remote[..], &["spark.io.encryption.enabled=true"]].concat();
+    expect(
+        &encrypted,
+        None,
+        ("engine-not-encrypted", "warning", "ENGINE_NOT_ENCRYPTED"),
+    );
+}
+
+#[test]
+fn traps_of_dynamic_allocation_and_of_mode_remote_are_found() {
+    let dynamic = [
+        "spark.dynamicAllocation.enabled=true",
+        "spark.dynamicAllocation.shuffleTracking.enabled=false",
+    ];
+    expect(
+        &dynamic,
+        None,
+        ("dynamic-allocation", "error", "Spark refuses to start"),
+    );
+    let remote = [&dynamic[..], &["spark.lodestone.mode=remote"]].concat();
+    assert_eq!(bad(&with(&remote, None)), []);
+    for (key, value) in [
+        ("spark.dynamicAllocation.shuffleTracking.enabled", "true"),
+        ("spark.sql.adaptive.localShuffleReader.enabled", "true"),
+        (
+            "spark.shuffle.sort.io.plugin.class",
+            "org.apache.spark.shuffle.sort.io.LocalDiskShuffleDataIO",
+        ),
+    ] {
+        let setting = format!("{key}={value}");
+        let changes = ["spark.lodestone.mode=remote", &setting];
+        expect(&changes, None, ("remote-defaults", "warning", key));
+    }
+}
+
+#[test]
+fn traps_of_yarn_and_kubernetes_are_found() {
+    let yarn = ["spark.master=yarn", "spark.lodestone.services="];
+    expect(
+        &yarn,
+        None,
+        (
+            "memory-overhead",
+            "warning",
+            "Set spark.executor.memoryOverhead=704m",
+        ),
+    );
+    let large = [
+        &yarn[..],
+        &[
+            "spark.executor.memory=20g",
+            "spark.executor.memoryOverhead=2g",
+        ],
+    ]
+    .concat();
+    expect(
+        &large,
+        None,
+        ("memory-overhead", "warning", "memoryOverhead=2368m"),
+    );
+    let raised = [&yarn[..], &["spark.executor.memoryOverhead=704"]].concat();
+    assert_eq!(bad(&with(&raised, None)), []);
+    let remote = [&raised[..], &["spark.lodestone.mode=remote"]].concat();
+    expect(
+        &remote,
+        None,
+        (
+            "remote-embedded",
+            "warning",
+            "name them with spark.lodestone.services",
+        ),
+    );
+    let pods = [
+        "spark.master=k8s://https://host:6443",
+        "spark.lodestone.services=",
+        "spark.executor.memoryOverhead=1g",
+        "spark.kubernetes.local.dirs.tmpfs=true",
+    ];
+    expect(
+        &pods,
+        None,
+        ("local-dirs-tmpfs", "warning", "local.dirs.tmpfs=false"),
+    );
+    let named = ["spark.master=k8s://https://host:6443"];
+    expect(
+        &named,
+        None,
+        ("host-name-cache", "note", "-Dsun.net.inetaddr.ttl=5"),
+    );
+    let options = [
+        named[0],
+        "spark.driver.extraJavaOptions=-Dsun.net.inetaddr.ttl=5",
+        "spark.executor.extraJavaOptions=-Xint -Dsun.net.inetaddr.ttl=5",
+    ];
+    assert_eq!(bad(&with(&options, None)), []);
+}
+
+#[test]
+fn a_service_that_each_executor_would_look_for_on_its_own_host_is_found() {
+    for service in [
+        "localhost:7337",
+        "127.0.0.1:7337",
+        "[::1]:7337",
+        "0.0.0.0:7337",
+    ] {
+        let services = format!("spark.lodestone.services={service}");
+        let yarn = ["spark.master=yarn", &services];
+        expect(&yarn, None, ("loopback", "error", service));
+        expect(&[&services], None, ("loopback", "warning", service));
+        assert_eq!(bad(&with(&[&services, "spark.master=local[2]"], None)), []);
+    }
+}
+
+#[test]
+fn a_jar_of_another_spark_or_one_that_is_not_here_is_found() {
+    let folder = tempfile::tempdir().unwrap();
+    let there = folder.path().join("lodestone-spark-4_2.13.jar");
+    fs::write(&there, "").unwrap();
+    let there = there.display();
+    let both =
+        |jar: &str| ["driver", "executor"].map(|side| format!("spark.{side}.extraClassPath={jar}"));
+    let jars = both(&there.to_string());
+    assert_eq!(bad(&with(&[&jars[0], &jars[1]], Some("4.1.4"))), []);
+    for (version, name) in [("3.5.9", "lodestone-spark-3.5_2.13.jar")] {
+        let found = bad(&with(&[&jars[0], &jars[1]], Some(version)));
+        assert_eq!(found.len(), 2, "{found:?}");
+        assert!(found.iter().all(|(check, level, line)| {
+            (*check, *level) == ("jar", "error") && line.contains(&format!("Use {name}"))
+        }));
+    }
+    let old = both("lodestone-spark-3.5_2.12.jar");
+    let found = bad(&with(&[&old[0], &old[1]], Some("4.1.4")));
+    assert!(
+        found[0].2.contains("Use lodestone-spark-4_2.13.jar"),
+        "{found:?}"
+    );
+    let gone = "spark.driver.extraClassPath=/does/not/exist/lodestone-spark-4_2.13.jar";
+    expect(
+        &[gone],
+        None,
+        ("jar", "warning", "which is not on this host"),
+    );
+    expect(&[&old[0]], None, ("jar", "error", "both need the same jar"));
+    let none = [
+        "spark.driver.extraClassPath=",
+        "spark.executor.extraClassPath=",
+    ];
+    expect(
+        &none,
+        None,
+        ("jar", "note", "no jar of the plugin is on the class path"),
+    );
+    let fetched = [&none[..], &["spark.jars=/a/lodestone-spark-3.5_2.12.jar"]].concat();
+    expect(
+        &fetched,
+        Some("3.5.9"),
+        ("jar", "warning", "ClassNotFoundException"),
+    );
+    let fetched = [
+        &none[..],
+        &["spark.jars.packages=io.lodestone:lodestone-spark-4_2.13:0.1.0"],
+    ]
+    .concat();
+    assert_eq!(bad(&with(&fetched, Some("4.1.4"))), []);
+}
+
+/// A file of the repository.
+macro_rules! page {
+    ($path:literal) => {
+        include_str!(concat!("../../../../../../", $path))
+    };
+}
+
+const PLUGIN: &str = page!(
+    "client/spark/src/main/scala/org/apache/spark/shuffle/lodestone/config/LodestoneConf.scala"
+);
+
+#[test]
+fn the_keys_and_defaults_are_those_of_the_documentation_of_the_plugin() {
+    let rows = page!("docs/configuration.md").lines();
+    let rows = rows.filter_map(|row| row.strip_prefix("| `spark.lodestone."));
+    let documented: Vec<String> = rows
+        .map(|row| row.split(" | ").take(2).collect::<Vec<_>>().join(" "))
+        .collect();
+    let known = keys::KEYS.map(|(name, default, _)| match default {
+        "" => format!("{name}` (unset)"),
+        default => format!("{name}` `{default}`"),
+    });
+    assert_eq!(documented, known);
+}
+
+#[test]
+fn the_ranges_of_keys_are_those_of_the_plugin() {
+    let code = PLUGIN
+        .replace("MaxBatch)", "\"64m\")")
+        .replace("MaxWait)", "\"10min\")");
+    assert!(PLUGIN.contains("MaxBatch = \"64m\"") && PLUGIN.contains("MaxWait = \"10min\""));
+    for (name, default, kind) in keys::KEYS {
+        let range = match kind {
+            keys::Kind::Size(least, Some(most)) => format!("Size.between(\"{least}\", \"{most}\")"),
+            keys::Kind::Size(least, None) => format!("Size.atLeast(\"{least}\")"),
+            keys::Kind::Time(least, most) => format!("Time.between(\"{least}\", \"{most}\")"),
+            keys::Kind::SizeOrAuto(least) => {
+                assert!(code.contains(&format!("DaemonSize = Size.atLeast(\"{least}\")")));
+                continue;
+            }
+            _ => continue,
+        };
+        let from = code.find(&format!("key(\"{name}\")")).unwrap();
+        let entry = code[from..].split("\n\n").next().unwrap();
+        let expected = format!(".quantity(\"{default}\", {range})");
+        assert!(
+            entry.contains(&expected),
+            "{name}: {expected} is not in {entry}"
+        );
+    }
+}
+
+#[test]
+fn the_remedy_of_a_reason_is_that_of_the_documentation() {
+    let plain = page!("docs/reasons.md").replace('`', "");
+    let mut seen = 0;
+    let rows = plain.lines().filter_map(|row| row.strip_prefix("| "));
+    for row in rows {
+        let cells: Vec<&str> = row.trim_end_matches(" |").split(" | ").collect();
+        let [code, _, remedy] = cells.as_slice() else {
+            continue;
+        };
+        let name = code.to_lowercase().replace('_', "-");
+        let is_it = |check: &&&Check| check.name == name && name != "engine-shuffle";
+        if let Some(check) = checks::ALL.iter().find(is_it) {
+            assert_eq!(check.remedy, without_links(remedy), "{code}");
+            seen += 1;
+        }
+    }
+    assert_eq!(seen, 9);
+}
+
+/// The text of a link, without its target.
+fn without_links(text: &str) -> String {
+    let mut parts = text.split('[');
+    let mut plain = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let (label, rest) = part.split_once("](").unwrap();
+        plain.push_str(label);
+        plain.push_str(rest.split_once(')').unwrap().1);
+    }
+    plain
+}
+
+#[test]
+fn the_classes_of_engines_managers_and_defaults_are_those_of_the_plugin() {
+    let notice = page!(
+        "client/spark/src/main/scala/org/apache/spark/shuffle/lodestone/driver/report/EngineNotice.scala"
+    );
+    for engine in engines::ENGINES {
+        for (key, class) in engine.classes {
+            assert!(
+                notice.contains(&format!("\"{key}\" -> \"{class}\"")),
+                "{class}"
+            );
+        }
+        for key in engine.switches {
+            assert!(notice.contains(&format!("\"{key}\"")), "{key}");
+        }
+    }
+    let joined = notice.replace("\" +\n        \"", "");
+    for manager in &obstacles::MANAGERS[1..] {
+        assert!(joined.contains(manager), "{manager}");
+    }
+    let defaults = page!(
+        "client/spark/src/main/scala/org/apache/spark/shuffle/lodestone/plan/RemoteDefaults.scala"
+    );
+    for (key, ..) in cluster::DEFAULTS {
+        assert!(defaults.contains(&format!("\"{key}\"")), "{key}");
+    }
+}

@@ -108,7 +108,7 @@ fn space_of(dir: &Path, space: Space, config: &Config) -> Finding {
     }
 }
 
-fn file_system(dir: &Path) -> Option<Finding> {
+pub(super) fn file_system(dir: &Path) -> Option<Finding> {
     // The type has another sign on other processors; the number is one of 32 bits.
     let magic = u32::try_from(statfs(dir).ok()?.f_type & 0xffff_ffff).ok()?;
     let (_, kind) = FILE_SYSTEMS.iter().find(|(known, _)| *known == magic)?;
@@ -135,12 +135,16 @@ pub(super) fn judged(dir: &Path, measured: &Measured) -> Finding {
 pub(super) fn noexec(dir: &Path) -> Option<Finding> {
     let there = dir.ancestors().find(|dir| dir.is_dir())?;
     let flags = statvfs(there).ok()?.f_flag;
+    Some(noexec_at(dir, flags.contains(StatVfsMountFlags::NOEXEC)))
+}
+
+pub(super) fn noexec_at(dir: &Path, is_noexec: bool) -> Finding {
     let name = dir.display();
-    Some(match flags.contains(StatVfsMountFlags::NOEXEC) {
+    match is_noexec {
         true => NOEXEC.warning(format!(
             "{name}, the first local directory of Spark on this host, is mounted noexec: the \
              daemon in the jar cannot run there (NO_SERVICE)"
         )),
         false => NOEXEC.ok(format!("programs can run in {name}, if executors run here")),
-    })
+    }
 }

@@ -1,1 +1,312 @@
 // SPDX-License-Identifier: Apache-2.0
+//! Hosts with one fault each: real directories and sockets, and files in place of the kernel's.
+
+use std::fs::{self, Permissions};
+use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use clap::{Args, FromArgMatches};
+use tempfile::TempDir;
+
+use super::speed::Measured;
+use super::*;
+use crate::config::ServeArgs;
+
+const TOTAL_KIB: u64 = 8 << 20;
+
+/// A host whose files are in a folder. It has 8 GiB, a name with an address, and the right time.
+struct Made {
+    folder: TempDir,
+    host: Host,
+}
+
+impl Made {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        fs::create_dir_all(at("proc/self")).unwrap();
+        fs::create_dir_all(at("groups/unit")).unwrap();
+        fs::create_dir(at("data")).unwrap();
+        fs::set_permissions(at("data"), Permissions::from_mode(0o700)).unwrap();
+        let host = Host {
+            kernel: Kernel::at(at("proc"), at("groups")),
+            name: at("hostname"),
+            clock: at("timedatectl"),
+            local_dirs: None,
+        };
+        let made = Self { folder, host };
+        made.write("proc/meminfo", &format!("MemTotal: {TOTAL_KIB} kB\n"));
+        made.write("proc/self/cgroup", "0::/unit\n");
+        // An address is a name that resolves to itself.
+        made.write("hostname", "192.0.2.7\n");
+        made.say("yes");
+        made
+    }
+
+    fn write(&self, name: &str, content: &str) {
+        fs::write(self.folder.path().join(name), content).unwrap();
+    }
+
+    /// Has the program for the clock say this.
+    fn say(&self, answer: &str) {
+        self.write("timedatectl", &format!("#!/bin/sh\necho {answer}\n"));
+        fs::set_permissions(&self.host.clock, Permissions::from_mode(0o700)).unwrap();
+    }
+
+    fn data(&self) -> String {
+        self.folder.path().join("data").display().to_string()
+    }
+
+    /// What is found with these flags beside a directory and a free port.
+    fn with(&self, flags: &[&str]) -> Vec<(&'static str, &'static str, String)> {
+        let data = self.data();
+        let usual = [
+            "serve",
+            "--dir",
+            &data,
+            "--listen",
+            "127.0.0.1:0",
+            "--reserve",
+            "1b",
+        ];
+        // A flag counts once.
+        let given = |flag: &str| flags.contains(&flag);
+        let usual: Vec<&str> = usual[1..]
+            .chunks(2)
+            .filter(|pair| !given(pair[0]))
+            .flatten()
+            .copied()
+            .collect();
+        let command = ServeArgs::augment_args(clap::Command::new("serve"));
+        let matches = command.get_matches_from([&["serve"], &usual[..], flags].concat());
+        let args = ServeArgs::from_arg_matches(&matches).unwrap();
+        let found = of_daemon(&self.host, args.config());
+        let shown = found.iter().map(Finding::shown);
+        // The limit of open files, the disk and its speed are those of the machine of the test.
+        let of_machine = ["open-files", "speed", "file-system"];
+        shown
+            .filter(|(check, level, _)| *level != "ok" && !of_machine.contains(check))
+            .collect()
+    }
+
+    fn expect(&self, flags: &[&str], check: &str, level: &str, words: &str) {
+        let found = self.with(flags);
+        let [(found_check, found_level, line)] = found.as_slice() else {
+            panic!("{flags:?} gave {found:#?}");
+        };
+        assert_eq!((*found_check, *found_level), (check, level), "{line}");
+        assert!(line.contains(words) && line.contains(" -> "), "{line}");
+    }
+}
+
+#[test]
+fn a_host_without_a_fault_is_as_it_should_be_and_nothing_is_left_on_its_disk() {
+    let made = Made::new();
+    assert_eq!(made.with(&[]), []);
+    assert_eq!(fs::read_dir(made.data()).unwrap().count(), 0);
+}
+
+#[test]
+fn directories_that_no_daemon_can_use_are_errors() {
+    let made = Made::new();
+    made.write("file", "");
+    let file = made.folder.path().join("file").display().to_string();
+    made.expect(
+        &["--dir", "/does/not/exist"],
+        "directory",
+        "error",
+        "No such file",
+    );
+    made.expect(&["--dir", &file], "directory", "error", "is no directory");
+    // Nobody makes a file there, not even root.
+    let found = made.with(&["--dir", "/proc/self"]);
+    let is_it = |(check, level, line): &(&str, &str, String)| {
+        (*check, *level) == ("directory", "error") && line.contains("takes no file")
+    };
+    assert!(found.iter().any(is_it), "{found:?}");
+}
+
+#[test]
+fn a_directory_that_others_may_write_to_is_a_warning_unless_it_is_sticky() {
+    let made = Made::new();
+    fs::set_permissions(made.data(), Permissions::from_mode(0o777)).unwrap();
+    made.expect(&[], "directory-access", "warning", "mode 777");
+    fs::set_permissions(made.data(), Permissions::from_mode(0o1777)).unwrap();
+    assert_eq!(made.with(&[]), []);
+}
+
+#[test]
+fn a_disk_without_room_beyond_the_reserve_is_an_error() {
+    let made = Made::new();
+    made.expect(
+        &["--reserve", "8000t"],
+        "room",
+        "error",
+        "what the daemon leaves free",
+    );
+}
+
+#[test]
+fn two_directories_on_one_disk_are_a_warning() {
+    let made = Made::new();
+    fs::create_dir(made.folder.path().join("other")).unwrap();
+    let both = format!("{},{}/other", made.data(), made.folder.path().display());
+    made.expect(&["--dir", &both], "same-disk", "warning", "are on one disk");
+}
+
+#[test]
+fn a_directory_in_memory_is_a_warning() {
+    let found = directories::file_system(Path::new("/dev/shm"))
+        .unwrap()
+        .shown();
+    assert_eq!((found.0, found.1), ("file-system", "warning"));
+    assert!(
+        found.2.contains("/dev/shm is on tmpfs, which is memory"),
+        "{found:?}"
+    );
+    assert!(directories::file_system(Path::new("/proc")).is_none());
+}
+
+#[test]
+fn a_slow_disk_is_a_warning_and_a_modest_one_a_note() {
+    let level = |bytes, seconds| {
+        let measured = Measured { bytes, seconds };
+        directories::judged(Path::new("/data"), &measured).shown().1
+    };
+    assert_eq!(level(8 << 20, 2.0), "warning");
+    assert_eq!(level(64 << 20, 1.0), "note");
+    assert_eq!(level(64 << 20, 0.1), "ok");
+}
+
+#[test]
+fn a_program_cannot_run_where_the_file_system_is_mounted_noexec() {
+    // The end-to-end tests mount one.
+    let (check, level, line) = directories::noexec_at(Path::new("/data"), true).shown();
+    assert_eq!((check, level), ("noexec", "warning"));
+    assert!(line.contains("spark.lodestone.embedded.binary"), "{line}");
+}
+
+#[test]
+fn the_first_local_directory_is_looked_at_only_if_the_plugin_would_start_a_daemon_in_it() {
+    let made = Made::new();
+    let lines = |settings: &[&str], local_dirs: Option<&str>| {
+        let settings: Vec<String> = settings.iter().map(|one| (*one).to_owned()).collect();
+        let local_dirs = local_dirs.map(str::to_owned);
+        let host = Host {
+            local_dirs,
+            ..Host::default()
+        };
+        let found = of_plugin(&host, &Settings::named(&settings).unwrap());
+        found.iter().map(|one| one.shown().2).collect::<String>()
+    };
+    let (first, second) = (format!("{}/first", made.data()), made.data());
+    let setting = format!("spark.local.dir={first},{second}");
+    assert!(lines(&[&setting], None).contains(&format!("can run in {first}, ")));
+    assert!(lines(&[&setting], Some(&second)).contains(&format!("can run in {second}, ")));
+    assert!(lines(&[], None).contains("can run in /tmp, "));
+    for elsewhere in [
+        "spark.master=yarn",
+        "spark.lodestone.services=host1:7337",
+        "spark.lodestone.embedded.binary=/usr/bin/lodestone",
+    ] {
+        assert_eq!(lines(&[&setting, elsewhere], None), "");
+    }
+}
+
+#[test]
+fn memory_that_does_not_fit_into_the_host_or_the_control_group_is_an_error() {
+    let made = Made::new();
+    made.expect(
+        &["--memory", "8g"],
+        "memory",
+        "error",
+        "the limit of this host is 8,589.9 MB",
+    );
+    made.write("groups/unit/memory.max", "1073741824\n");
+    made.expect(
+        &["--memory", "1g"],
+        "memory",
+        "error",
+        "the limit of the control group is",
+    );
+    assert_eq!(made.with(&["--memory", "800MiB"]), []);
+    // 256 MiB, and 128 MiB beside them.
+    made.write("groups/unit/memory.max", "402653183\n");
+    made.expect(
+        &["--memory", "auto"],
+        "memory",
+        "error",
+        "needs up to 402.6 MB",
+    );
+    // The first version of control groups has other files.
+    let made = Made::new();
+    made.write("proc/self/cgroup", "4:memory:/unit\n1:cpu:/\n");
+    fs::create_dir_all(made.folder.path().join("groups/memory/unit")).unwrap();
+    made.write("groups/memory/unit/memory.limit_in_bytes", "268435456\n");
+    made.expect(
+        &[],
+        "memory",
+        "error",
+        "the limit of the control group is 268.4 MB",
+    );
+    let unknown = Made::new();
+    fs::remove_file(unknown.folder.path().join("proc/meminfo")).unwrap();
+    unknown.expect(&[], "memory", "note", "the kernel does not say");
+}
+
+#[test]
+fn too_few_open_files_for_the_connections_are_a_warning() {
+    let (check, level, line) = open_files(4096, Some(4096)).shown();
+    assert_eq!((check, level), ("open-files", "warning"));
+    assert!(
+        line.contains("4096 files may be open, and 4096 connections need"),
+        "{line}"
+    );
+    assert_eq!(open_files(4096, Some(1 << 20)).shown().1, "ok");
+    assert_eq!(open_files(4096, None).shown().1, "ok");
+}
+
+#[test]
+fn a_port_that_is_taken_or_an_address_of_another_host_is_an_error() {
+    let made = Made::new();
+    let other = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = other.local_addr().unwrap().to_string();
+    // It hangs up at once, as a server of another kind may.
+    std::thread::spawn(move || drop(other.accept()));
+    made.expect(
+        &["--listen", &address],
+        "port",
+        "error",
+        "taken by another process",
+    );
+    made.expect(
+        &["--admin", "192.0.2.1:7338"],
+        "port",
+        "error",
+        "Choose an address of this host",
+    );
+}
+
+#[test]
+fn a_host_whose_name_leads_nowhere_or_to_itself_is_a_warning() {
+    let made = Made::new();
+    made.write("hostname", "no-such-host.invalid\n");
+    made.expect(&[], "host-name", "warning", "does not resolve");
+    made.write("hostname", "localhost\n");
+    made.expect(
+        &[],
+        "host-name",
+        "warning",
+        "where no other host reaches it",
+    );
+}
+
+#[test]
+fn a_clock_that_follows_no_time_service_is_a_note() {
+    let made = Made::new();
+    made.say("no");
+    made.expect(&[], "clock", "note", "follows no time service");
+    made.say("'what?'");
+    made.expect(&[], "clock", "note", "does not say");
+}

@@ -1,1 +1,225 @@
 // SPDX-License-Identifier: Apache-2.0
+//! Event logs of applications that lost time, each for one reason.
+
+use std::fs;
+
+use serde_json::{Value, json};
+
+use super::*;
+use crate::operator::doctor::finding::exit_code;
+
+const CLASS: &str = "org.apache.spark.shuffle.lodestone.driver.ui.SparkListenerLodestoneReport";
+
+const MANAGER: &str = "org.apache.spark.shuffle.lodestone.LodestoneShuffleManager";
+
+/// A log with these lines.
+fn log(lines: &[String]) -> Result<Vec<Finding>, EventLogError> {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("app-1");
+    fs::write(&path, lines.concat()).unwrap();
+    all(&path)
+}
+
+fn environment(settings: &Value) -> String {
+    let start = "{\"Event\":\"SparkListenerLogStart\",\"Spark Version\":\"4.1.4\"}\n";
+    let rest = json!({"JVM Information": {}, "Spark Properties": settings}).to_string();
+    format!(
+        "{start}{{\"Event\":\"SparkListenerEnvironmentUpdate\",{}\n",
+        &rest[1..]
+    )
+}
+
+/// Settings without a fault.
+fn well() -> String {
+    let jar = "lodestone-spark-4_2.13.jar";
+    environment(&json!({
+        "spark.master": "local-cluster[2,1,1024]",
+        "spark.shuffle.manager": MANAGER,
+        "spark.serializer": "org.apache.spark.serializer.KryoSerializer",
+        "spark.driver.extraClassPath": jar,
+        "spark.executor.extraClassPath": jar,
+    }))
+}
+
+fn reported(report: &Value) -> String {
+    format!(
+        "{{\"Event\":\"{CLASS}\",{}\n",
+        &json!({"report": report}).to_string()[1..]
+    )
+}
+
+fn report(totals: &Value, shuffles: &Value) -> String {
+    reported(&json!({
+        "totals": totals,
+        "shuffles": shuffles,
+        "services": [{"hostPort": "10.0.0.1:7337", "state": "serving"}],
+        "sentences": {"OUTPUT_LOST": "outputs were not found", "FETCH_TIMED_OUT": "no answer"},
+        "remedies": {
+            "OUTPUT_LOST": "Set spark.lodestone.replicas=2.",
+            "FETCH_TIMED_OUT": "Check whether the daemon hangs.",
+            "LOCAL_MAP_READ": "Nothing: adaptive execution reads map outputs in place.",
+            "SINGLE_MAP": "Nothing.",
+            "SERIALIZER_NOT_RELOCATABLE": "Set spark.serializer to Kryo.",
+        },
+    }))
+}
+
+/// The findings about shuffles, from the worst on.
+fn of(totals: &Value, shuffles: &Value) -> Vec<(&'static str, &'static str, String)> {
+    let found = log(&[well(), report(totals, shuffles)]).unwrap();
+    let shown: Vec<_> = found.iter().map(Finding::shown).collect();
+    let settings = ["shuffle-manager", "serializer-not-relocatable", "jar"];
+    let is_job = |(check, level, line): &(&str, &str, String)| {
+        let is_of_settings = settings.contains(check);
+        assert!(!is_of_settings || *level == "ok", "{line}");
+        !is_of_settings
+    };
+    shown.into_iter().filter(is_job).collect()
+}
+
+#[test]
+fn an_application_that_lost_nothing_is_well() {
+    let totals = json!({"shuffles": 3, "merged": 2, "plain": 1, "reasons": {"SINGLE_MAP": 1}});
+    let shuffles = json!([
+        {"shuffleId": 0, "state": "merged", "mergedBlocksRead": 100, "originalsRead": 7,
+         "reasons": {"LOCAL_MAP_READ": 7}},
+        {"shuffleId": 1, "state": "plain", "decision": "SINGLE_MAP", "reasons": {"SINGLE_MAP": 1}},
+    ]);
+    let found = of(&totals, &shuffles);
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert_eq!((found[0].0, found[0].1), ("sums", "ok"));
+    assert!(
+        found[0]
+            .2
+            .contains("3 shuffles: 2 merged, 0 remote, 1 left"),
+        "{}",
+        found[0].2
+    );
+    assert!(
+        found[0].2.contains("No shuffle lost time"),
+        "{}",
+        found[0].2
+    );
+}
+
+#[test]
+fn what_cost_most_comes_first_with_its_remedy() {
+    let totals = json!({"shuffles": 4, "merged": 2, "remote": 1, "plain": 1});
+    let shuffles = json!([
+        {"shuffleId": 0, "state": "merged", "maps": 10, "partitions": 10, "mergedBlocksRead": 60,
+         "originalsRead": 40, "sample": {"diskReadMicros": 5000},
+         "reasons": {"FETCH_TIMED_OUT": 40, "SERVICE_LEFT_OUT": 1}},
+        {"shuffleId": 1, "state": "remote", "maps": 100, "reasons": {"OUTPUT_LOST": 2}},
+        {"shuffleId": 2, "state": "plain", "maps": 2, "partitions": 3,
+         "decision": "SERIALIZER_NOT_RELOCATABLE", "reasons": {"SERIALIZER_NOT_RELOCATABLE": 1}},
+        {"shuffleId": 3, "state": "merged", "readersWaitedMillis": 2500, "reasons": {}},
+        {"shuffleId": 4, "state": "merged", "readersWaitedMillis": 50, "reasons": {}},
+    ]);
+    let found = of(&totals, &shuffles);
+    let checks: Vec<_> = found
+        .iter()
+        .map(|(check, level, _)| (*check, *level))
+        .collect();
+    let expected = [
+        ("sums", "ok"),
+        ("rerun", "warning"),
+        ("waited", "warning"),
+        ("originals", "warning"),
+        ("waited", "note"),
+        ("left-to-spark", "warning"),
+    ];
+    assert_eq!(checks, expected, "{found:#?}");
+    assert!(
+        found[1]
+            .2
+            .contains("all maps of shuffle 1 (100 maps, 0 partitions) ran again 2 times")
+    );
+    assert!(found[1].2.contains("-> Set spark.lodestone.replicas=2."));
+    assert!(
+        found[3]
+            .2
+            .contains("about 200 ms in small reads: no answer (FETCH_TIMED_OUT 40)")
+    );
+    assert!(found[3].2.contains("-> Check whether the daemon hangs."));
+    assert!(found[5].2.contains("-> Set spark.serializer to Kryo."));
+}
+
+#[test]
+fn a_reason_beside_these_is_named_and_an_unknown_one_leads_to_its_page() {
+    let totals = json!({"shuffles": 1, "merged": 1});
+    let shuffles = json!([{"shuffleId": 0, "state": "merged", "reasons": {"NEW_CODE": 3}}]);
+    let found = of(&totals, &shuffles);
+    assert_eq!((found[1].0, found[1].1), ("trouble", "warning"));
+    assert!(
+        found[1].2.contains("-> See NEW_CODE in docs/reasons.md."),
+        "{}",
+        found[1].2
+    );
+}
+
+#[test]
+fn an_application_in_which_nothing_was_merged_gets_the_remedy_with_the_sums() {
+    let totals = json!({"shuffles": 2, "plain": 2, "reasons": {"SERIALIZER_NOT_RELOCATABLE": 2}});
+    let found = of(&totals, &json!([]));
+    assert_eq!((found[0].0, found[0].1), ("sums", "warning"));
+    assert!(
+        found[0].2.contains("-> Set spark.serializer to Kryo."),
+        "{}",
+        found[0].2
+    );
+}
+
+#[test]
+fn of_many_shuffles_the_cheap_ones_are_left_out_with_their_number() {
+    let shuffle = |id| json!({"shuffleId": id, "state": "merged", "reasons": {"NEW_CODE": id + 1}});
+    let shuffles: Vec<Value> = (0..50).map(shuffle).collect();
+    let found = of(&json!({"shuffles": 50, "merged": 50}), &json!(shuffles));
+    assert_eq!(found.len(), 1 + MAX_LISTED + 1);
+    assert!(found[1].2.contains("shuffle 49 "), "{}", found[1].2);
+    assert!(
+        found[MAX_LISTED + 1].2.contains("30 findings"),
+        "{:?}",
+        found.last()
+    );
+}
+
+#[test]
+fn a_service_that_the_driver_gave_up_is_a_warning() {
+    let services = json!([{"hostPort": "10.0.0.9:7337", "state": "suspect"}]);
+    let lines = [
+        well(),
+        reported(&json!({"totals": {}, "services": services})),
+    ];
+    let found: Vec<_> = log(&lines).unwrap().iter().map(Finding::shown).collect();
+    assert_eq!((found[1].0, found[1].1), ("service-at-end", "warning"));
+    assert!(
+        found[1].2.contains("10.0.0.9:7337 was suspect"),
+        "{}",
+        found[1].2
+    );
+}
+
+#[test]
+fn the_settings_of_the_application_are_checked_even_without_a_report() {
+    let lines = [environment(&json!({"spark.shuffle.manager": "sort"}))];
+    let found = log(&lines).unwrap();
+    let shown: Vec<_> = found.iter().map(Finding::shown).collect();
+    assert_eq!((shown[0].0, shown[0].1), ("report", "warning"));
+    assert_eq!((shown[1].0, shown[1].1), ("shuffle-manager", "error"));
+    assert_eq!(exit_code(&found), 2);
+    let bare: Vec<_> = log(&["{}\n".to_owned()])
+        .unwrap()
+        .iter()
+        .map(Finding::shown)
+        .collect();
+    assert!(bare[1].2.contains("has no settings"), "{bare:?}");
+}
+
+#[test]
+fn a_log_that_cannot_be_read_is_an_error_that_says_why() {
+    let error = all(Path::new("/does/not/exist")).unwrap_err();
+    assert!(
+        error.to_string().contains("cannot read /does/not/exist"),
+        "{error}"
+    );
+}

@@ -1,1 +1,185 @@
 // SPDX-License-Identifier: Apache-2.0
+//! Answers of services, and what they mean. Real daemons are in the tests of the server.
+
+use std::io::Write;
+use std::net::TcpListener;
+
+use lodestone_model::Load;
+
+use super::*;
+
+const CLIENTS: Clients<'_> = Clients {
+    settings: None,
+    secrets: None,
+};
+
+fn reply(incarnation: i64, zone: &str) -> HelloReply {
+    HelloReply {
+        protocol_version: PROTOCOL_VERSION,
+        server_version: env!("CARGO_PKG_VERSION").to_owned(),
+        incarnation,
+        load: Load {
+            state: State::Serving,
+            memory_used: 10,
+            memory_limit: 100,
+            disk_free: 100 << 30,
+            disk_total: 200 << 30,
+            connections: 1,
+            shuffles: 1,
+        },
+        zone: zone.to_owned(),
+    }
+}
+
+fn answered(ip: &str, reply: HelloReply) -> Answered {
+    Answered {
+        address: format!("{ip}:7337"),
+        ip: ip.to_owned(),
+        reply,
+    }
+}
+
+fn only(findings: &[Finding]) -> (&'static str, &'static str, String) {
+    let [one] = findings else {
+        panic!("{findings:?}");
+    };
+    one.shown()
+}
+
+#[test]
+fn a_service_that_takes_no_new_shuffles_is_an_error_and_a_strained_one_a_warning() {
+    let with = |change: fn(&mut Load)| {
+        let mut reply = reply(1, "");
+        change(&mut reply.load);
+        state("host1:7337", &reply).shown()
+    };
+    assert_eq!(with(|_| {}).1, "ok");
+    for (change, level, words) in [
+        (
+            (|load| load.state = State::Draining) as fn(&mut Load),
+            "error",
+            "is drained and takes nothing new",
+        ),
+        (
+            |load| load.state = State::DiskFull,
+            "error",
+            "no disk with room",
+        ),
+        (
+            |load| load.state = State::DiskFailed,
+            "error",
+            "no disk that works",
+        ),
+        (
+            |load| load.memory_used = 85,
+            "warning",
+            "is short of memory",
+        ),
+        (
+            |load| load.disk_free = 1 << 30,
+            "warning",
+            "little room on its disks",
+        ),
+    ] {
+        let (check, found, line) = with(change);
+        assert_eq!((check, found), ("state", level), "{line}");
+        assert!(line.contains(words), "{line}");
+    }
+}
+
+#[test]
+fn services_of_other_versions_are_a_note() {
+    let mut old = reply(1, "");
+    old.server_version = "0.0.9".to_owned();
+    let (check, level, line) = only(&together(&[answered("10.0.0.1", old)], None));
+    assert_eq!((check, level), ("version", "note"));
+    assert!(line.contains("0.0.9: 10.0.0.1:7337"), "{line}");
+}
+
+#[test]
+fn replicas_need_two_services_on_two_hosts_in_two_zones() {
+    let given = ["spark.lodestone.replicas=2".to_owned()];
+    let settings = Settings::named(&given).unwrap();
+    let with = |ips: &[&str], zones: &[&str]| {
+        let all = ips.iter().zip(zones).zip(1..);
+        let all = all.map(|((ip, zone), id)| answered(ip, reply(id, zone)));
+        together(&all.collect::<Vec<_>>(), Some(&settings))
+    };
+    assert_eq!(with(&["10.0.0.1", "10.0.0.2"], &["a", "b"]), []);
+    assert_eq!(with(&["10.0.0.1", "10.0.0.2"], &["", "b"]), []);
+    for (ips, zones, level, words) in [
+        (&["10.0.0.1"][..], &["a"][..], "error", "1 services answer"),
+        (
+            &["10.0.0.1", "10.0.0.1"],
+            &["a", "b"],
+            "warning",
+            "on one host",
+        ),
+        (
+            &["10.0.0.1", "10.0.0.2"],
+            &["a", "a"],
+            "warning",
+            "in zone a",
+        ),
+    ] {
+        let (check, found, line) = only(&with(ips, zones));
+        assert_eq!((check, found), ("same-service", level), "{line}");
+        assert!(line.contains(words), "{line}");
+    }
+}
+
+#[test]
+fn two_addresses_of_one_daemon_are_an_error() {
+    let both = ["10.0.0.1", "10.0.0.2"].map(|ip| answered(ip, reply(7, "")));
+    let (check, level, line) = only(&together(&both, None));
+    assert_eq!((check, level), ("same-service", "error"));
+    assert!(
+        line.contains("10.0.0.1:7337 and 10.0.0.2:7337 are the same daemon"),
+        "{line}"
+    );
+}
+
+#[test]
+fn an_address_that_is_none_or_leads_nowhere_is_an_error() {
+    let (check, level, line) = only(&all("host1", &CLIENTS));
+    assert_eq!((check, level), ("address", "error"));
+    assert!(line.contains("`host1` is no HOST:PORT"), "{line}");
+    let (check, level, line) = only(&all("dns:no-such-host.invalid:7337", &CLIENTS));
+    assert_eq!((check, level), ("address", "error"));
+    assert!(line.contains("does not resolve on this host"), "{line}");
+}
+
+#[test]
+fn a_port_where_nobody_listens_and_one_of_another_program_are_errors() {
+    let unused = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = unused.local_addr().unwrap().to_string();
+    drop(unused);
+    let (check, level, line) = only(&all(&address, &CLIENTS));
+    assert_eq!((check, level), ("reach", "error"));
+    assert!(line.contains("Connection refused"), "{line}");
+
+    let other = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = other.local_addr().unwrap().to_string();
+    let program = thread::spawn(move || {
+        let (mut socket, _) = other.accept().unwrap();
+        socket
+            .write_all(b"SSH-2.0-OpenSSH_9.9 and more text\r\n")
+            .unwrap();
+        // Until the other end has read it and leaves.
+        let _ = std::io::copy(&mut socket, &mut std::io::sink());
+    });
+    let (check, level, line) = only(&all(&address, &CLIENTS));
+    assert_eq!((check, level), ("protocol", "error"));
+    assert!(line.contains("is it a Lodestone service?"), "{line}");
+    program.join().unwrap();
+}
+
+#[test]
+fn a_service_that_does_not_answer_is_an_error_after_five_seconds() {
+    // The kernel takes the connection, and nobody reads it.
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = silent.local_addr().unwrap().to_string();
+    let (check, level, line) = only(&all(&address, &CLIENTS));
+    assert_eq!((check, level), ("reach", "error"));
+    assert!(line.contains("does not answer within 5 s"), "{line}");
+}
