@@ -13,6 +13,7 @@ mod bad_disk;
 mod connections;
 mod disk;
 mod disk_of_everything;
+mod doctor;
 mod drain;
 mod end;
 mod explain;

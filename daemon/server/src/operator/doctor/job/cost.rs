@@ -80,6 +80,9 @@ fn read_millis(shuffle: &Shuffle) -> f64 {
     }
 }
 
+/// How codes end that follow from another failure, which has a code of its own.
+const CONSEQUENCE: &str = "_SERVICE_SUSPECT";
+
 /// Returns the code that counts most, of those that can be changed.
 fn largest<'a>(
     shuffle: &'a Shuffle,
@@ -89,7 +92,7 @@ fn largest<'a>(
     let all = shuffle.counts.reasons.iter();
     all.filter(|(code, _)| counts(code) && reasons.can_change(code))
         .map(|(code, count)| (code.as_str(), *count))
-        .max_by_key(|(_, count)| *count)
+        .max_by_key(|(code, count)| (!code.ends_with(CONSEQUENCE), *count))
 }
 
 fn rerun(shuffle: &Shuffle, reasons: &Reasons<'_>) -> Option<Cost> {
@@ -112,7 +115,10 @@ fn originals(shuffle: &Shuffle, reasons: &Reasons<'_>) -> Option<Cost> {
     let is_merged = shuffle.state == "merged" || shuffle.counts.merged_blocks_read > 0;
     let of_blocks = |code: &str| !OF_OTHER_THINGS.contains(&code);
     let (code, count) = largest(shuffle, reasons, of_blocks).filter(|_| read > 0 && is_merged)?;
-    let millis = count.min(read) as f64 * read_millis(shuffle);
+    let all = shuffle.counts.reasons.iter();
+    let lost = all.filter(|(code, _)| of_blocks(code) && reasons.can_change(code));
+    let lost: u64 = lost.map(|(_, count)| count).sum();
+    let millis = lost.min(read) as f64 * read_millis(shuffle);
     let text = format!(
         "{}: {} originals were read beside {} merged blocks, about {millis:.0} ms in small reads: \
          {} ({code} {})",

@@ -145,6 +145,23 @@ fn what_cost_most_comes_first_with_its_remedy() {
 }
 
 #[test]
+fn a_service_that_is_avoided_is_no_cause_beside_the_failure_before() {
+    let totals = json!({"shuffles": 1, "merged": 1});
+    let reasons = json!({"FETCH_SERVICE_SUSPECT": 30, "FETCH_TIMED_OUT": 6});
+    let shuffles = json!([{
+        "shuffleId": 0, "state": "merged", "originalsRead": 36, "reasons": reasons,
+        "sample": {"diskReadMicros": 1000},
+    }]);
+    let found = of(&totals, &shuffles);
+    assert!(
+        found[1]
+            .2
+            .contains("about 36 ms in small reads: no answer (FETCH_TIMED_OUT 6)")
+    );
+    assert!(found[1].2.contains("-> Check whether the daemon hangs."));
+}
+
+#[test]
 fn a_reason_beside_these_is_named_and_an_unknown_one_leads_to_its_page() {
     let totals = json!({"shuffles": 1, "merged": 1});
     let shuffles = json!([{"shuffleId": 0, "state": "merged", "reasons": {"NEW_CODE": 3}}]);
