@@ -110,6 +110,7 @@ private[spark] final class DriverCoordinator private (
       report,
       new OwnClasses(conf)))
   private val metrics = new DriverMetrics(report)
+  private val plainNotice = new PlainNotice(conf)
   private val stopped = new AtomicBoolean()
 
   env.metricsSystem.registerSource(metrics)
@@ -196,6 +197,7 @@ private[spark] final class DriverCoordinator private (
       numPartitions: Int,
       reason: Reason,
       format: BlockFormat = BlockFormat.SparkStream): Unit = loop.post {
+    plainNotice(shuffleId, reason).foreach(log.warn)
     report.leftToSpark(shuffleId, numMaps, numPartitions, reason, format)
     if (isWrittenHere(reason, format)) {
       counts.registered(shuffleId, numMaps, numPartitions, format.numberBytes)

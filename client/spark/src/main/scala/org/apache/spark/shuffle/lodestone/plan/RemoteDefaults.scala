@@ -28,7 +28,7 @@ private[lodestone] object RemoteDefaults extends Logged {
       log.warn(
         s"${LodestoneConf.ModeKey.key} is remote, but no shuffle of this application can be " +
           s"remote: ${reason.sentence} ($reason). Executors keep their map outputs, as they do " +
-          "without Lodestone.")
+          s"without Lodestone. ${reason.remedy}")
   }
 }
 

@@ -104,8 +104,13 @@ class DriverReportSuite extends DriverHarness {
   }
 
   @Test def `a shuffle left to Spark says why`(): Unit = {
-    driver(Seq(service(1))).leftToSpark(9, 40, 7, Reason.CodecNotConcatenable)
-    assertEquals("plain", shuffle(9).get("state").asText)
+    val said = LogCapture.warnings {
+      val coordinator = driver(Seq(service(1)))
+      coordinator.leftToSpark(9, 40, 7, Reason.CodecNotConcatenable)
+      assertEquals("plain", shuffle(9).get("state").asText)
+    }
+    val warning = said.filter(_.contains(Reason.CodecNotConcatenable.remedy))
+    assertEquals(1, warning.size, said.toString)
     assertEquals(Seq(40L, 7L), numbers(shuffle(9), "maps", "partitions"))
     assertEquals(1L, shuffle(9).get("reasons").get("CODEC_NOT_CONCATENABLE").asLong)
     assertEquals(Seq(1L, 0L, 1L), numbers(report().get("totals"), "shuffles", "merged", "plain"))

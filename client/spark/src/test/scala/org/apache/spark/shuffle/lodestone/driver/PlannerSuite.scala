@@ -7,6 +7,7 @@ import org.junit.jupiter.api.Assertions.{assertEquals, assertFalse, assertTrue}
 import org.junit.jupiter.api.{Tag, Test}
 
 import org.apache.spark.network.shuffle.protocol.RemoveShuffleMerge
+import org.apache.spark.shuffle.lodestone.LogCapture
 import org.apache.spark.shuffle.lodestone.driver.ScriptedService._
 import org.apache.spark.shuffle.lodestone.plan.{Reason, ShuffleGeneration, ShufflePlan}
 import org.apache.spark.shuffle.lodestone.wire.{Done, Hello, HelloReply, Refused, RegisterShuffle}
@@ -80,8 +81,19 @@ class PlannerSuite extends DriverHarness {
   @Test def `when no service answers the shuffle is left to Spark`(): Unit = {
     val gone = service(1)
     gone.close()
-    driver(Seq(gone)).registered(3, 10, 100)
-    assertEquals(noPlan(Reason.NoService), await(askPlan(id)))
+    val said = LogCapture.warnings {
+      val coordinator = driver(Seq(gone))
+      Seq(3, 4).foreach { shuffleId =>
+        coordinator.registered(shuffleId, 10, 100)
+        val answer = await(askPlan(ShuffleGeneration(shuffleId, 0)))
+        assertEquals(noPlan(Reason.NoService), answer)
+      }
+    }
+    // One warning for the user, who would not notice otherwise.
+    val warning = said.filter(_.contains("No shuffle service can be used"))
+    assertEquals(1, warning.size, said.toString)
+    assertTrue(warning.head.contains(gone.address.toString), warning.head)
+    assertTrue(warning.head.contains("not merged (NO_SERVICE)"), warning.head)
   }
 
   @Test def `a service that is draining gets no work`(): Unit = {

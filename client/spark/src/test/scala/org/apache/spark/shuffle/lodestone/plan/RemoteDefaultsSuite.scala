@@ -43,6 +43,8 @@ final class RemoteDefaultsSuite {
     assertEquals(1, said.size, s"$obstacle: $said")
     said.foreach { text =>
       assertTrue(text.contains("no shuffle of this application"), text)
+      val reason = ShuffleEligibility.remoteObstacle(conf).get
+      assertTrue(text.endsWith(reason.remedy), text)
     }
   }
 

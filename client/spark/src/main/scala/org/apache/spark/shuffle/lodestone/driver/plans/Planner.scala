@@ -83,7 +83,7 @@ private[driver] final class Planner(
     if (making.isOver) {
       // All waiting tasks have an answer.
     } else if (usable.isEmpty) {
-      if (found.isEmpty && !shuffle.keepsOriginals) warnOnce(shuffle)
+      if (found.isEmpty) warnOnce(shuffle)
       leave(shuffle, Reason.NoService)
     } else if (!shuffle.mayMove) {
       leave(shuffle, Reason.RemoteMoved)
@@ -166,16 +166,23 @@ private[driver] final class Planner(
     readers.check(shuffle)
   }
 
-  /** Warns the user, who asked for remote shuffles and does not get them. */
+  /** Warns the user, who asked for services and has none. */
   private def warnOnce(shuffle: Shuffle): Unit = if (!warned) {
     warned = true
     val asked = directory.all.map(_.address.toString)
     val where = if (asked.isEmpty) "no address is known" else s"asked: ${asked.mkString(", ")}"
+    val consequence =
+      if (shuffle.keepsOriginals) {
+        s"${shuffle.id} is not merged (${Reason.NoService}), nor is any shuffle while this lasts"
+      } else {
+        s"${LodestoneConf.ModeKey.key} is remote, but executors keep the map outputs of " +
+          s"${shuffle.id}, and of every shuffle while this lasts: if an executor is lost, Spark " +
+          "runs its maps again"
+      }
     log.warn(
-      s"No shuffle service can be used ($where). ${LodestoneConf.ModeKey.key} is remote, but " +
-        s"executors keep the map outputs of ${shuffle.id}, and of every shuffle while this " +
-        "lasts: if an executor is lost, Spark runs its maps again. Check that the daemons run, " +
-        s"that this host reaches them, and ${LodestoneConf.Services.key}.")
+      s"No shuffle service can be used ($where). $consequence. Check that the daemons run, " +
+        s"that this host reaches them, and ${LodestoneConf.Services.key}. If it is not set, the " +
+        "executors' logs say why they could not start a daemon.")
   }
 }
 
