@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`lodestone doctor` finds faults of real services, mounts and applications."""
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from harness.daemon import Daemon, free_port
+from harness.paths import DAEMON
+from harness.spark_process import Job
+
+TIMEOUT_S = 60
+MAPS, PARTITIONS = 6, 8
+PORT = "127.0.0.1:0"
+WARNED, FAILED = 1, 2
+
+
+def doctor(*arguments: str | Path, within: tuple[str, ...] = ()) -> tuple[int, list[dict]]:
+    """Returns the exit code, and the findings."""
+    command = [*within, DAEMON, "doctor", "--json", *arguments]
+    run = subprocess.run(command, timeout=TIMEOUT_S, capture_output=True, text=True)
+    assert run.stderr == ""
+    return run.returncode, json.loads(run.stdout)["findings"]
+
+
+def only(findings: list[dict], check: str) -> dict:
+    """Returns the one finding of a check."""
+    [found] = [finding for finding in findings if finding["check"] == check]
+    return found
+
+
+def logged(conf: dict[str, str], logs: Path) -> dict[str, str]:
+    logs.mkdir()
+    return {**conf, "spark.eventLog.enabled": "true", "spark.eventLog.dir": logs.as_uri()}
+
+
+def findings_of(logs: Path) -> tuple[int, list[dict]]:
+    """Returns the findings in the only event log of a folder."""
+    [log] = logs.iterdir()
+    return doctor("--event-log", log)
+
+
+def test_a_drained_service_and_one_that_is_down_are_errors(start_daemon, start_job, gates):
+    drained, well = start_daemon("drained"), start_daemon("well")
+    down = f"127.0.0.1:{free_port()}"
+    conf = {"spark.lodestone.mode": "remote", "spark.lodestone.services": drained.host_port}
+    job = Job("keyed_rows", {"maps": 2, "partitions": 2, "gates": gates.address}, conf=conf)
+    running = start_job(job)
+    gates.run_maps(2)
+    gates.wait_reached("reduce-0")
+    drain = drained.drain()
+    assert "takes nothing new" in drain.stdout.readline()
+    code, found = doctor("--services", f"{well.host_port},{drained.host_port},{down}")
+    assert code == FAILED
+    states = {one["found"].split(" ")[0]: one for one in found if one["check"] == "state"}
+    assert states[well.host_port]["level"] == "ok"
+    assert states[drained.host_port]["level"] == "error"
+    assert "lodestone drain --cancel" in states[drained.host_port]["remedy"]
+    reached = {one["found"].split(" ")[0]: one["level"] for one in found if one["check"] == "reach"}
+    assert reached == {well.host_port: "ok", drained.host_port: "ok", down: "error"}
+    gates.open_all()
+    running.wait()
+    assert drain.wait(TIMEOUT_S) == 0, drain.stderr.read()
+
+
+@pytest.fixture
+def mounts(tmp_path):
+    """Returns what runs a program where only it sees two mounts: one where no program may run, and
+    one with room for few files."""
+    if os.geteuid() != 0:
+        pytest.skip("only root mounts")
+    noexec, few = tmp_path / "noexec", tmp_path / "few"
+    for directory in (noexec, few):
+        directory.mkdir()
+    script = (
+        f"mount -t tmpfs -o noexec,size=1m,mode=700 tmpfs {noexec} && "
+        f"mount -t tmpfs -o size=100m,nr_inodes=50,mode=700 tmpfs {few} && "
+        'exec "$@"'
+    )
+    return ("unshare", "--mount", "sh", "-c", script, "sh")
+
+
+def test_a_local_directory_where_no_program_may_run_is_a_warning(mounts, tmp_path):
+    local = tmp_path / "noexec" / "spark"
+    arguments = ("--conf", f"spark.local.dir={local}")
+    _, found = doctor(*arguments, within=mounts)
+    assert only(found, "noexec")["level"] == "warning"
+    assert "spark.lodestone.embedded.binary" in only(found, "noexec")["remedy"]
+    _, found = doctor(*arguments)
+    assert only(found, "noexec")["level"] == "ok"
+
+
+def test_a_small_disk_in_memory_has_no_room_for_a_daemon_and_stays_empty(mounts, tmp_path):
+    few = tmp_path / "few"
+    arguments = ("--dir", few, "--listen", PORT, "--reserve", "200m")
+    script = f'"$@"; code=$?; ls -A {few} >&2; exit $code'
+    within = (*mounts, "sh", "-c", script, "sh")
+    code, found = doctor(*arguments, within=within)
+    assert code == FAILED
+    room = [finding for finding in found if finding["check"] == "room"]
+    assert [finding["level"] for finding in room] == ["error", "error"]
+    assert "what the daemon leaves free" in room[0]["found"]
+    assert "more files (inodes)" in room[1]["found"]
+    assert only(found, "file-system")["level"] == "warning"
+    assert only(found, "speed")["level"] in ("ok", "note", "warning")
+
+
+def test_the_log_of_a_job_whose_service_died_names_the_originals_and_what_to_do(
+    start_daemon, start_job, gates, tmp_path
+):
+    daemon: Daemon = start_daemon()
+    logs = tmp_path / "logs"
+    conf = logged({"spark.lodestone.services": daemon.host_port}, logs)
+    arguments = {"maps": MAPS, "partitions": PARTITIONS, "gates": gates.address}
+    running = start_job(Job("keyed_rows", arguments, conf=conf))
+    gates.run_maps(MAPS)
+    gates.wait_reached("reduce-0")
+    daemon.kill()
+    gates.open_all()
+    totals = running.wait().report["totals"]
+    code, found = findings_of(logs)
+    assert code == WARNED, found
+    read = only(found, "originals")
+    assert f"{totals['originalsRead']} originals were read" in read["found"]
+    assert "daemon" in read["remedy"]
+    assert only(found, "service-at-end")["found"].startswith(daemon.host_port)
+    assert f"{totals['originalsRead']} originals" in only(found, "sums")["found"]
+    assert only(found, "shuffle-manager")["level"] == "ok"
+
+
+def test_a_serializer_that_leaves_shuffles_to_spark_is_in_the_drivers_log_and_found_after_the_job(
+    start_daemon, start_job, tmp_path
+):
+    logs = tmp_path / "logs"
+    java = "org.apache.spark.serializer.JavaSerializer"
+    conf = {"spark.lodestone.services": start_daemon().host_port, "spark.serializer": java}
+    two = [["keyed_rows", {"maps": 3, "partitions": 2}]] * 2
+    job = Job("one_after_another", {"jobs": two}, conf=logged(conf, logs))
+    outcome = start_job(job).wait()
+    assert outcome.log.count("left to plain Spark") == 1
+    assert "Set spark.serializer to Kryo" in outcome.log
+    code, found = findings_of(logs)
+    assert code == WARNED, found
+    assert only(found, "sums")["level"] == "warning"
+    assert "Set spark.serializer to Kryo" in only(found, "sums")["remedy"]
+    left = [finding for finding in found if finding["check"] == "left-to-spark"]
+    assert len(left) == len(two)
+    assert only(found, "serializer-not-relocatable")["level"] == "warning"
+
+
+def test_the_log_of_a_job_in_which_all_was_merged_has_nothing_to_change(
+    start_daemon, start_job, tmp_path
+):
+    logs = tmp_path / "logs"
+    conf = logged({"spark.lodestone.services": start_daemon().host_port}, logs)
+    start_job(Job("keyed_rows", {"maps": MAPS, "partitions": PARTITIONS}, conf=conf)).wait()
+    code, found = findings_of(logs)
+    assert code == 0, found
+    assert "No shuffle lost time" in only(found, "sums")["found"]
