@@ -126,29 +126,31 @@ def test_the_log_of_a_job_whose_service_died_names_the_originals_and_what_to_do(
     read = only(found, "originals")
     assert f"{totals['originalsRead']} originals were read" in read["found"]
     assert "daemon" in read["remedy"]
-    assert only(found, "service-at-end")["found"].startswith(daemon.host_port)
     assert f"{totals['originalsRead']} originals" in only(found, "sums")["found"]
     assert only(found, "shuffle-manager")["level"] == "ok"
 
 
-def test_a_serializer_that_leaves_shuffles_to_spark_is_in_the_drivers_log_and_found_after_the_job(
+def test_a_setting_that_leaves_shuffles_to_spark_is_in_the_drivers_log_and_found_after_the_job(
     start_daemon, start_job, tmp_path
 ):
     logs = tmp_path / "logs"
-    java = "org.apache.spark.serializer.JavaSerializer"
-    conf = {"spark.lodestone.services": start_daemon().host_port, "spark.serializer": java}
+    conf = {
+        "spark.lodestone.services": start_daemon().host_port,
+        "spark.shuffle.useOldFetchProtocol": "true",
+    }
     two = [["keyed_rows", {"maps": 3, "partitions": 2}]] * 2
     job = Job("one_after_another", {"jobs": two}, conf=logged(conf, logs))
     outcome = start_job(job).wait()
-    assert outcome.log.count("left to plain Spark") == 1
-    assert "Set spark.serializer to Kryo" in outcome.log
+    assert outcome.log.count("is left to plain Spark, and so are others like it") == 1
+    remedy = "Turn spark.shuffle.useOldFetchProtocol off"
+    assert remedy in outcome.log
     code, found = findings_of(logs)
-    assert code == WARNED, found
+    assert code == FAILED, found
     assert only(found, "sums")["level"] == "warning"
-    assert "Set spark.serializer to Kryo" in only(found, "sums")["remedy"]
+    assert remedy in only(found, "sums")["remedy"]
     left = [finding for finding in found if finding["check"] == "left-to-spark"]
     assert len(left) == len(two)
-    assert only(found, "serializer-not-relocatable")["level"] == "warning"
+    assert remedy in only(found, "old-fetch-protocol")["remedy"]
 
 
 def test_the_log_of_a_job_in_which_all_was_merged_has_nothing_to_change(

@@ -57,8 +57,9 @@ RPC_ENCRYPTION "rpc-encryption" Error
      what is in the former, and no trust store."
 
 SERIALIZER "serializer-not-relocatable" Warning
-    "shuffles of RDDs are left to plain Spark (`SERIALIZER_NOT_RELOCATABLE`); those of Spark SQL \
-     have a serializer of their own"
+    "shuffles of RDDs with other keys or values than numbers, texts and arrays of numbers are left \
+     to plain Spark (`SERIALIZER_NOT_RELOCATABLE`); Spark SQL and PySpark have serializers of their \
+     own"
     "Set spark.serializer to Kryo, if your classes allow it."
 
 CODEC "codec-not-concatenable" Warning

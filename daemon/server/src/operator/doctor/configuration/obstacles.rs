@@ -189,7 +189,9 @@ fn serializer(settings: &Settings) -> Option<Finding> {
     if settings.is_remote_mode() {
         return None;
     }
-    let left = "shuffles of RDDs are left to plain Spark (SERIALIZER_NOT_RELOCATABLE)";
+    // Spark itself takes Kryo for the others, and PySpark's records are bytes.
+    let left = "shuffles of RDDs with other keys or values than numbers, texts and arrays of \
+                numbers are left to plain Spark (SERIALIZER_NOT_RELOCATABLE)";
     Some(match settings.get("spark.serializer") {
         Some(KRYO) => SERIALIZER.ok(format!("spark.serializer is {KRYO}")),
         None => SERIALIZER.warning(format!(
