@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Settings with one fault each, and what a user reads about it.
 
+mod tied;
+
 use std::fs;
 
 use super::*;
-use crate::operator::doctor::finding::{Check, exit_code};
+use crate::operator::doctor::finding::exit_code;
 
 /// Settings with which everything is merged.
 const WELL: [(&str, &str); 6] = [
@@ -88,11 +90,19 @@ fn each_setting_that_leaves_all_shuffles_to_spark_is_an_error_with_its_reason() 
             "old-fetch-protocol",
             "(OLD_FETCH_PROTOCOL)",
         ),
+    ] {
+        expect(changes, Some("4.1.4"), (check, "error", words));
+    }
+}
+
+#[test]
+fn each_setting_of_security_that_services_do_not_have_is_an_error_with_its_reason() {
+    for (changes, check, words) in [
         (
             &[
                 "spark.authenticate=true",
                 "spark.authenticate.enableSaslEncryption=true",
-            ],
+            ][..],
             "cipher-unknown",
             "Set spark.network.crypto.enabled=true",
         ),
@@ -114,6 +124,8 @@ fn each_setting_that_leaves_all_shuffles_to_spark_is_an_error_with_its_reason() 
             &[
                 "spark.authenticate=true",
                 "spark.master=k8s://https://host:6443",
+                // Names of hosts have a note of their own there.
+                "spark.lodestone.services=10.0.0.1:7337",
             ],
             "secret-not-shared",
             "spark.authenticate.secret.file",
@@ -124,15 +136,7 @@ fn each_setting_that_leaves_all_shuffles_to_spark_is_an_error_with_its_reason() 
             "spark.ssl.rpc.certChain",
         ),
     ] {
-        // Names of hosts have a note of their own on Kubernetes.
-        let numbers = ["spark.lodestone.services=10.0.0.1:7337"];
-        let is_kubernetes = changes.iter().any(|one| one.contains("k8s"));
-        let more = if is_kubernetes { &numbers[..] } else { &[] };
-        expect(
-            &[changes, more].concat(),
-            Some("4.1.4"),
-            (check, "error", words),
-        );
+        expect(changes, Some("4.1.4"), (check, "error", words));
     }
 }
 
@@ -446,13 +450,11 @@ fn a_jar_of_another_spark_or_one_that_is_not_here_is_found() {
         |jar: &str| ["driver", "executor"].map(|side| format!("spark.{side}.extraClassPath={jar}"));
     let jars = both(&there.to_string());
     assert_eq!(bad(&with(&[&jars[0], &jars[1]], Some("4.1.4"))), []);
-    for (version, name) in [("3.5.9", "lodestone-spark-3.5_2.13.jar")] {
-        let found = bad(&with(&[&jars[0], &jars[1]], Some(version)));
-        assert_eq!(found.len(), 2, "{found:?}");
-        assert!(found.iter().all(|(check, level, line)| {
-            (*check, *level) == ("jar", "error") && line.contains(&format!("Use {name}"))
-        }));
-    }
+    let found = bad(&with(&[&jars[0], &jars[1]], Some("3.5.9")));
+    assert_eq!(found.len(), 2, "{found:?}");
+    assert!(found.iter().all(|(check, level, line)| {
+        (*check, *level) == ("jar", "error") && line.contains("Use lodestone-spark-3.5_2.13.jar")
+    }));
     let old = both("lodestone-spark-3.5_2.12.jar");
     let found = bad(&with(&[&old[0], &old[1]], Some("4.1.4")));
     assert!(
@@ -487,116 +489,4 @@ fn a_jar_of_another_spark_or_one_that_is_not_here_is_found() {
     ]
     .concat();
     assert_eq!(bad(&with(&fetched, Some("4.1.4"))), []);
-}
-
-/// A file of the repository.
-macro_rules! page {
-    ($path:literal) => {
-        include_str!(concat!("../../../../../../", $path))
-    };
-}
-
-const PLUGIN: &str = page!(
-    "client/spark/src/main/scala/org/apache/spark/shuffle/lodestone/config/LodestoneConf.scala"
-);
-
-#[test]
-fn the_keys_and_defaults_are_those_of_the_documentation_of_the_plugin() {
-    let rows = page!("docs/configuration.md").lines();
-    let rows = rows.filter_map(|row| row.strip_prefix("| `spark.lodestone."));
-    let documented: Vec<String> = rows
-        .map(|row| row.split(" | ").take(2).collect::<Vec<_>>().join(" "))
-        .collect();
-    let known = keys::KEYS.map(|(name, default, _)| match default {
-        "" => format!("{name}` (unset)"),
-        default => format!("{name}` `{default}`"),
-    });
-    assert_eq!(documented, known);
-}
-
-#[test]
-fn the_ranges_of_keys_are_those_of_the_plugin() {
-    let code = PLUGIN
-        .replace("MaxBatch)", "\"64m\")")
-        .replace("MaxWait)", "\"10min\")");
-    assert!(PLUGIN.contains("MaxBatch = \"64m\"") && PLUGIN.contains("MaxWait = \"10min\""));
-    for (name, default, kind) in keys::KEYS {
-        let range = match kind {
-            keys::Kind::Size(least, Some(most)) => format!("Size.between(\"{least}\", \"{most}\")"),
-            keys::Kind::Size(least, None) => format!("Size.atLeast(\"{least}\")"),
-            keys::Kind::Time(least, most) => format!("Time.between(\"{least}\", \"{most}\")"),
-            keys::Kind::SizeOrAuto(least) => {
-                assert!(code.contains(&format!("DaemonSize = Size.atLeast(\"{least}\")")));
-                continue;
-            }
-            _ => continue,
-        };
-        let from = code.find(&format!("key(\"{name}\")")).unwrap();
-        let entry = code[from..].split("\n\n").next().unwrap();
-        let expected = format!(".quantity(\"{default}\", {range})");
-        assert!(
-            entry.contains(&expected),
-            "{name}: {expected} is not in {entry}"
-        );
-    }
-}
-
-#[test]
-fn the_remedy_of_a_reason_is_that_of_the_documentation() {
-    let plain = page!("docs/reasons.md").replace('`', "");
-    let mut seen = 0;
-    let rows = plain.lines().filter_map(|row| row.strip_prefix("| "));
-    for row in rows {
-        let cells: Vec<&str> = row.trim_end_matches(" |").split(" | ").collect();
-        let [code, _, remedy] = cells.as_slice() else {
-            continue;
-        };
-        let name = code.to_lowercase().replace('_', "-");
-        let is_it = |check: &&&Check| check.name == name && name != "engine-shuffle";
-        if let Some(check) = checks::ALL.iter().find(is_it) {
-            assert_eq!(check.remedy, without_links(remedy), "{code}");
-            seen += 1;
-        }
-    }
-    assert_eq!(seen, 9);
-}
-
-/// The text of a link, without its target.
-fn without_links(text: &str) -> String {
-    let mut parts = text.split('[');
-    let mut plain = parts.next().unwrap_or_default().to_owned();
-    for part in parts {
-        let (label, rest) = part.split_once("](").unwrap();
-        plain.push_str(label);
-        plain.push_str(rest.split_once(')').unwrap().1);
-    }
-    plain
-}
-
-#[test]
-fn the_classes_of_engines_managers_and_defaults_are_those_of_the_plugin() {
-    let notice = page!(
-        "client/spark/src/main/scala/org/apache/spark/shuffle/lodestone/driver/report/EngineNotice.scala"
-    );
-    for engine in engines::ENGINES {
-        for (key, class) in engine.classes {
-            assert!(
-                notice.contains(&format!("\"{key}\" -> \"{class}\"")),
-                "{class}"
-            );
-        }
-        for key in engine.switches {
-            assert!(notice.contains(&format!("\"{key}\"")), "{key}");
-        }
-    }
-    let joined = notice.replace("\" +\n        \"", "");
-    for manager in &obstacles::MANAGERS[1..] {
-        assert!(joined.contains(manager), "{manager}");
-    }
-    let defaults = page!(
-        "client/spark/src/main/scala/org/apache/spark/shuffle/lodestone/plan/RemoteDefaults.scala"
-    );
-    for (key, ..) in cluster::DEFAULTS {
-        assert!(defaults.contains(&format!("\"{key}\"")), "{key}");
-    }
 }
