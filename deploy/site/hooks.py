@@ -26,7 +26,7 @@ NAV = {
     "Concepts": ["concepts.md", "glossary.md", "remote.md", "encoded-rows.md", "engines.md"],
     "Operate": ["deployment.md", "operations.md", "alerts.md", "security.md", "changelog.md"],
     "Tune": ["tune.md", "bench.md"],
-    "Troubleshoot": ["troubleshoot.md", "reasons.md", "failures.md"],
+    "Troubleshoot": ["troubleshoot.md", "doctor.md", "reasons.md", "failures.md"],
     "Reference": ["configuration.md", "protocol.md", "storage.md"],
     "Internals": [
         "architecture.md", "shuffle.md", "simulation.md", "conformance.md", "magnet.md",

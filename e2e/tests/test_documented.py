@@ -35,6 +35,16 @@ RUN = {
     "lodestone explain --event-log /logs/": (
         "test_the_tab_says_what_happened_to_each_shuffle_in_sparks_ui_and_in_the_history_server"
     ),
+    "lodestone doctor --conf $SPARK_HOME/": (
+        "test_a_local_directory_where_no_program_may_run_is_a_warning"
+    ),
+    "lodestone doctor --services ": "test_a_drained_service_and_one_that_is_down_are_errors",
+    "lodestone doctor --dir ": (
+        "test_a_small_disk_in_memory_has_no_room_for_a_daemon_and_stays_empty"
+    ),
+    "lodestone doctor --event-log ": (
+        "test_the_log_of_a_job_whose_service_died_names_the_originals_and_what_to_do"
+    ),
     "lodestone drain [": (
         "test_a_service_that_is_drained_under_a_job_ends_with_its_shuffles_and_costs_no_map_run"
     ),
