@@ -23,7 +23,7 @@ const TESTED: [(&str, &str); 5] = [
 /// A Spark as its user or its folder names it.
 pub(in crate::operator) struct Found {
     /// Its version.
-    pub(super) version: String,
+    pub(in crate::operator) version: String,
     /// Its Scala, if the folder says it.
     pub(super) scala: Option<Scala>,
 }
@@ -111,7 +111,7 @@ fn line_of(version: &str) -> Option<String> {
 }
 
 /// Returns the Spark in a folder, by the name of its core's jar, which contains both versions.
-pub(super) fn in_home(home: Option<&Path>) -> Result<Found, ConfError> {
+pub(in crate::operator) fn in_home(home: Option<&Path>) -> Result<Found, ConfError> {
     let Some(home) = home else {
         return Err(ConfError::NoVersion("SPARK_HOME is not set".to_owned()));
     };

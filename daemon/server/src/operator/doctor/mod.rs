@@ -14,6 +14,7 @@ use std::io::{self, Write};
 
 use crate::cli::DoctorArgs;
 use crate::config::ConfigError;
+use crate::operator::conf::release;
 use crate::operator::explain::event_log::EventLogError;
 use finding::Finding;
 use host::Host;
@@ -68,10 +69,7 @@ fn checked(args: &DoctorArgs, host: &Host) -> Result<Vec<Finding>, DoctorError> 
     } else if args.conf.is_empty() && args.services.is_none() && !has_daemon {
         return Err(DoctorError::Nothing);
     }
-    let settings = match args.conf.as_slice() {
-        [] => None,
-        given => Some(Settings::named(given)?),
-    };
+    let settings = settings(args, host)?;
     if let Some(settings) = &settings {
         found.extend(configuration::all(settings));
         found.extend(host::of_plugin(host, settings));
@@ -89,4 +87,15 @@ fn checked(args: &DoctorArgs, host: &Host) -> Result<Vec<Finding>, DoctorError> 
     }
     found.extend(host::of_daemon(host, config));
     Ok(found)
+}
+
+/// Returns the settings of `--conf`, for the Spark of this host.
+fn settings(args: &DoctorArgs, host: &Host) -> Result<Option<Settings>, SettingsError> {
+    if args.conf.is_empty() {
+        return Ok(None);
+    }
+    let mut settings = Settings::named(&args.conf)?;
+    let here = release::in_home(host.spark_home.as_deref());
+    settings.spark = here.ok().map(|found| found.version);
+    Ok(Some(settings))
 }

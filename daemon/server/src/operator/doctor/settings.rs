@@ -38,6 +38,8 @@ pub(super) struct Settings {
     values: BTreeMap<String, String>,
     /// The version of Spark, where it is known.
     pub(super) spark: Option<String>,
+    /// Whether they are of an application that has run, maybe elsewhere.
+    pub(super) is_past: bool,
 }
 
 impl Settings {
@@ -55,9 +57,13 @@ impl Settings {
         Ok(settings)
     }
 
-    /// Takes settings as Spark lists them.
+    /// Takes the settings of an application that has run, as Spark lists them.
     pub(super) fn of(values: BTreeMap<String, String>, spark: Option<String>) -> Self {
-        Self { values, spark }
+        Self {
+            values,
+            spark,
+            is_past: true,
+        }
     }
 
     fn add_file(&mut self, path: &Path) -> Result<(), SettingsError> {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What all checks have in common: the table of the documentation, the output, the exit code.
 
+use std::fs;
+
 use clap::Parser;
 
 use super::finding::{Check, Level, exit_code, json, text};
@@ -110,4 +112,22 @@ fn flags_of_serve_that_serve_refuses_are_a_finding() {
     let (check, level, line) = found[0].shown();
     assert_eq!((check, level), ("flags", "error"));
     assert!(line.contains("encrypted-only"), "{line}");
+}
+
+#[test]
+fn a_jar_of_another_line_than_the_spark_of_this_host_is_an_error() {
+    let home = tempfile::tempdir().unwrap();
+    let jars = home.path().join("jars");
+    fs::create_dir(&jars).unwrap();
+    fs::write(jars.join("spark-core_2.13-4.1.4.jar"), "").unwrap();
+    let host = Host {
+        spark_home: Some(home.path().to_owned()),
+        ..Host::default()
+    };
+    let jar = "spark.driver.extraClassPath=/x/lodestone-spark-3.5_2.12.jar";
+    let found = checked(&args(&["--conf", jar]), &host).unwrap();
+    let shown = found.iter().map(Finding::shown);
+    let of_jar = |(check, level, _): &(&str, &str, String)| (*check, *level) == ("jar", "error");
+    let line = shown.filter(of_jar).map(|(.., line)| line).next().unwrap();
+    assert!(line.contains("Use lodestone-spark-4_2.13.jar"), "{line}");
 }

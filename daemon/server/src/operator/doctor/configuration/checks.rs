@@ -58,8 +58,8 @@ RPC_ENCRYPTION "rpc-encryption" Error
 
 SERIALIZER "serializer-not-relocatable" Warning
     "shuffles of RDDs with other keys or values than numbers, texts and arrays of numbers are left \
-     to plain Spark (`SERIALIZER_NOT_RELOCATABLE`); Spark SQL and PySpark have serializers of their \
-     own"
+     to plain Spark (`SERIALIZER_NOT_RELOCATABLE`); Spark SQL and PySpark have serializers of \
+     their own"
     "Set spark.serializer to Kryo, if your classes allow it."
 
 CODEC "codec-not-concatenable" Warning

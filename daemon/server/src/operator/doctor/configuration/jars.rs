@@ -65,8 +65,8 @@ fn wrong(settings: &Settings, key: &str, entry: &str) -> Option<Finding> {
         }
     }
     // A name without a folder is found in the working directory of a container.
-    let is_absolute = entry.starts_with('/');
-    (is_absolute && !Path::new(entry).is_file()).then(|| {
+    let may_be_here = entry.starts_with('/') && !settings.is_past;
+    (may_be_here && !Path::new(entry).is_file()).then(|| {
         let text = format!("{key} has {entry}, which is not on this host");
         let remedy = "Copy the jar there, on every machine that runs a driver or an executor.";
         JAR.warning(text).instead(remedy)

@@ -314,7 +314,7 @@ fn an_engine_without_its_manager_names_the_manager() {
 fn an_engine_with_its_manager_still_needs_mode_remote_and_does_not_encrypt() {
     let gluten = [
         "spark.plugins=org.apache.gluten.GlutenPlugin",
-        "spark.shuffle.manager=org.apache.spark.shuffle.lodestone.gluten.LodestoneGlutenShuffleManager",
+        &format!("spark.shuffle.manager={}", obstacles::MANAGERS[2]),
     ];
     expect(
         &gluten,

@@ -33,6 +33,8 @@ pub(super) struct Host {
     clock: PathBuf,
     /// Where the plugin looks if no key names local directories.
     local_dirs: Option<String>,
+    /// Where Spark is.
+    pub(super) spark_home: Option<PathBuf>,
 }
 
 impl Default for Host {
@@ -42,6 +44,7 @@ impl Default for Host {
             name: "/proc/sys/kernel/hostname".into(),
             clock: "timedatectl".into(),
             local_dirs: std::env::var("SPARK_LOCAL_DIRS").ok(),
+            spark_home: std::env::var_os("SPARK_HOME").map(PathBuf::from),
         }
     }
 }

@@ -34,6 +34,7 @@ impl Made {
             name: at("hostname"),
             clock: at("timedatectl"),
             local_dirs: None,
+            spark_home: None,
         };
         let made = Self { folder, host };
         made.write("proc/meminfo", &format!("MemTotal: {TOTAL_KIB} kB\n"));

@@ -99,10 +99,10 @@ fn rerun(shuffle: &Shuffle, reasons: &Reasons<'_>) -> Option<Cost> {
     let is_remote = shuffle.state == "remote";
     let (code, count) = largest(shuffle, reasons, |code| RERUNS.contains(&code))?;
     let text = format!(
-        "all maps of {} ran again {} times: {} ({code})",
+        "all maps of {} ran again: {} ({code} {})",
         name(shuffle),
-        number(count),
-        reasons.sentence(code)
+        reasons.sentence(code),
+        number(count)
     );
     is_remote.then(|| Cost {
         cost: count as f64 * shuffle.maps as f64 * TASK_MILLIS,

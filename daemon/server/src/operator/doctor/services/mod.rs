@@ -225,9 +225,8 @@ fn replicas(answered: &[Answered], settings: Option<&Settings>) -> Option<Findin
         names.dedup();
         names.len()
     };
-    let services = answered.len();
-    if services < 2 {
-        let text = format!("spark.lodestone.replicas is 2, and {services} services answer");
+    if answered.len() < 2 {
+        let text = "spark.lodestone.replicas is 2, and fewer than two services answer";
         return Some(SAME.error(text));
     }
     if different(|one| &one.ip) < 2 {

@@ -108,7 +108,12 @@ fn replicas_need_two_services_on_two_hosts_in_two_zones() {
     assert_eq!(with(&["10.0.0.1", "10.0.0.2"], &["a", "b"]), []);
     assert_eq!(with(&["10.0.0.1", "10.0.0.2"], &["", "b"]), []);
     for (ips, zones, level, words) in [
-        (&["10.0.0.1"][..], &["a"][..], "error", "1 services answer"),
+        (
+            &["10.0.0.1"][..],
+            &["a"][..],
+            "error",
+            "fewer than two services answer",
+        ),
         (
             &["10.0.0.1", "10.0.0.1"],
             &["a", "b"],

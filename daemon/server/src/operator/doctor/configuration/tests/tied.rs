@@ -11,9 +11,18 @@ macro_rules! page {
     };
 }
 
-const PLUGIN: &str = page!(
-    "client/spark/src/main/scala/org/apache/spark/shuffle/lodestone/config/LodestoneConf.scala"
-);
+/// A source of the plugin.
+macro_rules! plugin {
+    ($path:literal) => {
+        include_str!(concat!(
+            "../../../../../../../",
+            "client/spark/src/main/scala/org/apache/spark/shuffle/lodestone/",
+            $path
+        ))
+    };
+}
+
+const PLUGIN: &str = plugin!("config/LodestoneConf.scala");
 
 #[test]
 fn the_keys_and_defaults_are_those_of_the_documentation_of_the_plugin() {
@@ -90,9 +99,7 @@ fn without_links(text: &str) -> String {
 
 #[test]
 fn the_classes_of_engines_managers_and_defaults_are_those_of_the_plugin() {
-    let notice = page!(
-        "client/spark/src/main/scala/org/apache/spark/shuffle/lodestone/driver/report/EngineNotice.scala"
-    );
+    let notice = plugin!("driver/report/EngineNotice.scala");
     for engine in engines::ENGINES {
         for (key, class) in engine.classes {
             assert!(
@@ -108,9 +115,7 @@ fn the_classes_of_engines_managers_and_defaults_are_those_of_the_plugin() {
     for manager in &obstacles::MANAGERS[1..] {
         assert!(joined.contains(manager), "{manager}");
     }
-    let defaults = page!(
-        "client/spark/src/main/scala/org/apache/spark/shuffle/lodestone/plan/RemoteDefaults.scala"
-    );
+    let defaults = plugin!("plan/RemoteDefaults.scala");
     for (key, ..) in cluster::DEFAULTS {
         assert!(defaults.contains(&format!("\"{key}\"")), "{key}");
     }
