@@ -120,10 +120,7 @@ fn a_jar_of_another_line_than_the_spark_of_this_host_is_an_error() {
     let jars = home.path().join("jars");
     fs::create_dir(&jars).unwrap();
     fs::write(jars.join("spark-core_2.13-4.1.4.jar"), "").unwrap();
-    let host = Host {
-        spark_home: Some(home.path().to_owned()),
-        ..Host::default()
-    };
+    let host = Host::with_spark(home.path());
     let jar = "spark.driver.extraClassPath=/x/lodestone-spark-3.5_2.12.jar";
     let found = checked(&args(&["--conf", jar]), &host).unwrap();
     let shown = found.iter().map(Finding::shown);

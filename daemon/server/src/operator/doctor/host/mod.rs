@@ -49,6 +49,18 @@ impl Default for Host {
     }
 }
 
+#[cfg(test)]
+impl Host {
+    /// Returns this host, with Spark in a folder.
+    pub(super) fn with_spark(home: &std::path::Path) -> Self {
+        let spark_home = Some(home.to_owned());
+        Self {
+            spark_home,
+            ..Self::default()
+        }
+    }
+}
+
 /// Checks this host for a daemon with these flags. Nothing, if they name no daemon.
 pub(super) fn of_daemon(host: &Host, config: Result<Config, ConfigError>) -> Vec<Finding> {
     let config = match config {
