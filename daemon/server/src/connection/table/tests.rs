@@ -185,6 +185,7 @@ async fn an_operator_sees_which_application_moves_how_much_and_which_client_is_s
     let trickle = slow.watched(Trickle::new(1));
     let takes = trickle.wait_to_send(std::future::pending::<()>());
     let clients = tokio::select! {
+        biased;
         () = takes => unreachable!("it takes nothing"),
         clients = async {
             advance(Duration::from_millis(1500)).await;
