@@ -62,6 +62,8 @@ private[level0] abstract class Service(val name: String, val root: File) extends
     connections(on) = null
   }
 
+  def dropAll(): Unit = (0 until Service.Connections).foreach(drop)
+
   /** The client of an executor of this application. */
   def storeClient(appId: String, attempt: Int): ExternalBlockStoreClient = {
     val client = storeClients.getOrElseUpdate(
