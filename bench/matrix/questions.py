@@ -52,6 +52,7 @@ OTHERS = [
     "chaos",
     "conformance",
     "encryption",
+    "plan",
 ]
 NAMES = [*(question.name for question in OF_MATRIX), *OTHERS]
 

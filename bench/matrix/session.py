@@ -107,6 +107,11 @@ class Session:
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors,
             )  # fmt: skip
 
+    @property
+    def daemons(self) -> list[Daemon]:
+        """The daemons that the bench started for it."""
+        return self._daemons
+
     def run(self, job: str, sizes: Mapping[str, object], is_cold: bool) -> dict:
         """Runs one job. Returns the worker's result, and the figures of the side's processes. Cold:
         data that stages wrote is not in memory when it is read."""

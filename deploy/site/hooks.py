@@ -25,7 +25,7 @@ NAV = {
     "Get started": ["index.md", "get-started.md", "beside-others.md", "compatibility.md"],
     "Concepts": ["concepts.md", "glossary.md", "remote.md", "encoded-rows.md", "engines.md"],
     "Operate": ["deployment.md", "operations.md", "alerts.md", "security.md", "changelog.md"],
-    "Tune": ["tune.md", "bench.md"],
+    "Tune": ["tune.md", "plan.md", "bench.md"],
     "Troubleshoot": ["troubleshoot.md", "doctor.md", "reasons.md", "failures.md"],
     "Reference": ["configuration.md", "protocol.md", "storage.md"],
     "Internals": [

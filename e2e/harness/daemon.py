@@ -122,6 +122,12 @@ class Daemon:
         with urllib.request.urlopen(url, timeout=5) as reply:
             return json.load(reply)
 
+    def applications(self) -> list[dict]:
+        """Returns what the admin endpoint says of the applications with most bytes."""
+        url = f"http://127.0.0.1:{self.admin_port}/applications"
+        with urllib.request.urlopen(url, timeout=5) as reply:
+            return json.load(reply)["applications"]
+
     def counts(self) -> dict[str, int]:
         """Returns the counters of the admin endpoint."""
         return counts_at(self.admin_port)

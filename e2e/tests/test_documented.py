@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every command in a block of the documentation runs in a test, or is in a list with the reason why
-it does not."""
+"""Every command in a block of the documentation has a test that runs it, or one like it, or is in a
+list with the reason why not. Our own program is asked whether it knows each word."""
 
 import re
 import shlex
@@ -44,6 +44,12 @@ RUN = {
     ),
     "lodestone doctor --event-log ": (
         "test_the_log_of_a_job_whose_service_died_names_the_originals_and_what_to_do"
+    ),
+    "lodestone plan --event-log /logs/": (
+        "test_a_log_of_plain_spark_has_the_blocks_that_lodestone_then_merges"
+    ),
+    "lodestone plan --event-log http": (
+        "test_the_tab_says_what_happened_to_each_shuffle_in_sparks_ui_and_in_the_history_server"
     ),
     "lodestone drain [": (
         "test_a_service_that_is_drained_under_a_job_ends_with_its_shuffles_and_costs_no_map_run"
@@ -94,6 +100,17 @@ def test_no_test_and_no_reason_is_here_for_a_command_that_is_gone():
     tests = "".join(path.read_text() for path in (ROOT / "e2e" / "tests").glob("test_*.py"))
     for name in RUN.values():
         assert f"def {name}(" in tests, name
+
+
+OURS = [each for each in commands() if each.text.startswith("lodestone ")]
+
+
+@pytest.mark.parametrize("command", OURS, ids=lambda each: f"{each.page} {each.text[10:50]}")
+def test_our_program_knows_each_word_of_its_documented_commands(command):
+    # Brackets are around what may be left out. A wrong word is found before the help is shown.
+    words = shlex.split(re.sub(r"[\[\]]", "", command.text))[1:]
+    said = subprocess.run([DAEMON, *words, "--help"], capture_output=True, text=True)
+    assert said.returncode == 0, said.stderr
 
 
 @pytest.fixture

@@ -76,9 +76,11 @@ def test_the_tab_says_what_happened_to_each_shuffle_in_sparks_ui_and_in_the_hist
             assert "Lodestone" not in shown.locator("ul.navbar-nav").inner_text()
             assert "Completed Jobs" in shown.locator("body").inner_text()
             assert "Drop unrecognized event" in server.log()
+            served = explained(f"{server.application()}/jobs/", "--json")
     # Spark 4 writes a rolling log, compressed with zstd; Spark 3.5 one file.
     (log,) = logs.iterdir()
     later = json.loads(explained(log, "--json"))
+    assert json.loads(served) == later
     assert later["totals"] == outcome.report["totals"]
     assert [one["mergedBlocksRead"] for one in later["shuffles"]] == [48, 0, 15]
     both = explained(log, "--event-log", str(log))

@@ -9,7 +9,7 @@
 //! streams/     the chunks that readers have opened
 //! process/     log, memory, leases, disks, stop        a task or thread each
 //! service/     what they share: the store, memory for bytes on their way, lanes (threads)
-//! operator/    the admin endpoint; the programs `lodestone drain`, `explain`, `conf`
+//! operator/    the admin endpoint; the programs `lodestone drain`, `explain`, `plan`
 //! ```
 //!
 //! Network threads never touch a disk, not even for the log, and never wait for the store: they

@@ -21,7 +21,7 @@ use crate::config::{Config, ConfigError};
 use crate::metrics::disks::MeasuredFs;
 use crate::operator::doctor::DoctorError;
 use crate::operator::end::{self, EndError};
-use crate::operator::{admin, conf, doctor, drain, explain, local};
+use crate::operator::{admin, conf, doctor, drain, explain, local, plan};
 use crate::process::announce::{self, AnnounceError, Announcement, Claim};
 use crate::process::files::raise_file_limit;
 use crate::process::log::Log;
@@ -105,6 +105,7 @@ pub fn run() -> ExitCode {
             exit_by(outcome, StartError::code)
         }
         Verb::Explain(args) => exit(explain::run(&args)),
+        Verb::Plan(args) => exit(plan::run(&args)),
         Verb::Drain(args) => exit(drain::run(&args)),
         Verb::End(args) => exit_by(end::run(&args), EndError::code),
         Verb::Conf(args) => exit(conf::run(&args)),

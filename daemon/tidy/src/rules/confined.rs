@@ -23,7 +23,7 @@ const DISK: &[&str] = &[
     "daemon/server/src/config",
     "daemon/server/src/operator/conf/",
     "daemon/server/src/operator/doctor/",
-    "daemon/server/src/operator/explain/event_log",
+    "daemon/server/src/operator/event_log/",
     "daemon/server/src/process/announce",
     "daemon/server/src/process/memory",
     "daemon/server/src/service/certificate",

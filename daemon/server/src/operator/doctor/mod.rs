@@ -15,7 +15,7 @@ use std::io::{self, Write};
 use crate::cli::DoctorArgs;
 use crate::config::ConfigError;
 use crate::operator::conf::release;
-use crate::operator::explain::event_log::EventLogError;
+use crate::operator::explain::logged::LoggedError;
 use finding::Finding;
 use host::Host;
 use services::Clients;
@@ -36,7 +36,7 @@ pub enum DoctorError {
     Settings(#[from] SettingsError),
     /// The event log cannot be read.
     #[error(transparent)]
-    EventLog(#[from] EventLogError),
+    EventLog(#[from] LoggedError),
     /// Stdout is closed.
     #[error("writing to stdout: {0}")]
     Output(#[from] io::Error),
@@ -64,8 +64,8 @@ fn checked(args: &DoctorArgs, host: &Host) -> Result<Vec<Finding>, DoctorError> 
     let config = args.daemon.config();
     let has_daemon = !matches!(config, Err(ConfigError::NoDirectory));
     let mut found = Vec::new();
-    if let Some(path) = &args.event_log {
-        found.extend(job::all(path)?);
+    if let Some(log) = &args.event_log {
+        found.extend(job::all(log)?);
     } else if args.conf.is_empty() && args.services.is_none() && !has_daemon {
         return Err(DoctorError::Nothing);
     }

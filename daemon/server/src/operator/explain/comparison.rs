@@ -3,9 +3,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::columns::{indented, line};
 use super::page::{Counts, Page, Totals};
 use crate::operator::figures::number;
+use crate::operator::tables::{indented, line};
 
 /// The columns of figures.
 const HEADINGS: [&str; 4] = ["", "first", "second", "second / first"];

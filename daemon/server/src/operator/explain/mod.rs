@@ -2,13 +2,12 @@
 //! `lodestone explain`: shows the reports of drivers to a person. Daemons and event logs contain
 //! them.
 
-mod columns;
 mod comparison;
-pub(super) mod event_log;
+pub(super) mod logged;
 mod page;
 
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use lodestone_model::{AppId, spark_id};
@@ -16,6 +15,7 @@ use lodestone_wire::extension::explain::{ExplainApplication, Explanation, Report
 use serde::Deserialize;
 
 use crate::cli::ExplainArgs;
+use crate::cli::address::LogAddress;
 use crate::operator::ask::{AskError, Asking};
 use crate::service::secrets::Secrets;
 use page::Page;
@@ -55,7 +55,7 @@ pub enum ExplainError {
     },
     /// An event log has no report.
     #[error(transparent)]
-    EventLog(#[from] event_log::EventLogError),
+    EventLog(#[from] logged::LoggedError),
     /// More than can be compared.
     #[error("{0} event logs: name one, or two to compare")]
     TooManyLogs(usize),
@@ -86,13 +86,13 @@ pub fn run(args: &ExplainArgs) -> Result<(), ExplainError> {
 }
 
 /// Reads event logs. Two of them are compared.
-fn logged(logs: &[PathBuf], as_json: bool) -> Result<String, ExplainError> {
+fn logged(logs: &[LogAddress], as_json: bool) -> Result<String, ExplainError> {
     if logs.len() > 2 {
         return Err(ExplainError::TooManyLogs(logs.len()));
     }
     let (mut text, mut pages) = (String::new(), Vec::new());
-    for path in logs {
-        let logged = event_log::read(path)?;
+    for log in logs {
+        let logged = logged::read(log)?;
         for note in logged.notes {
             writeln!(io::stderr().lock(), "{note}")?;
         }
@@ -101,10 +101,10 @@ fn logged(logs: &[PathBuf], as_json: bool) -> Result<String, ExplainError> {
             text.push('\n');
         } else {
             let page = Page::deserialize(logged.report).map_err(|source| ExplainError::Report {
-                app: path.display().to_string(),
+                app: log.to_string(),
                 source,
             })?;
-            let heading = format!("{}: from {}", page.application(), path.display());
+            let heading = format!("{}: from {log}", page.application());
             text.push_str(&page.text(&heading));
             text.push('\n');
             pages.push(page);

@@ -9,8 +9,8 @@ use lodestone_model::AppAttempt;
 use serde::Deserialize;
 
 use super::Found;
-use super::columns::{indented, line};
 use crate::operator::figures::{megabytes, number};
+use crate::operator::tables::{indented, line};
 
 /// The report of the driver.
 #[derive(Debug, Default, Deserialize)]

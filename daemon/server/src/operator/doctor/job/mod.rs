@@ -3,30 +3,34 @@
 
 pub(super) mod checks;
 mod cost;
+mod logged;
 mod record;
 #[cfg(test)]
 mod tests;
 
-use std::path::Path;
-
 use serde::Deserialize;
 
 use self::checks::{REPORT, SERVICE_AT_END, SUMS};
+use self::logged::LoggedSettings;
 use self::record::{Reasons, Record};
 use super::configuration;
 use super::finding::Finding;
 use super::settings::Settings;
-use crate::operator::explain::event_log::{self, EventLogError};
+use crate::cli::address::LogAddress;
+use crate::operator::event_log;
+use crate::operator::explain::logged::{LoggedError, Merged};
 use crate::operator::figures::number;
 
 /// Findings about single shuffles, at most. The sums have all of them.
 const MAX_LISTED: usize = 20;
 
 /// Checks the application of a log: its settings, and its shuffles.
-pub(super) fn all(path: &Path) -> Result<Vec<Finding>, EventLogError> {
-    let logged = event_log::settings(path)?;
+pub(super) fn all(log: &LogAddress) -> Result<Vec<Finding>, LoggedError> {
+    let mut said = (Merged::default(), LoggedSettings::default());
+    let outcome = event_log::read(log, &mut said)?;
+    let (reports, logged) = said;
     let settings = Settings::of(logged.values, logged.spark);
-    let mut found = match event_log::read(path) {
+    let mut found = match reports.of(log, outcome) {
         Ok(logged) => {
             let mut found: Vec<Finding> =
                 logged.notes.into_iter().map(|n| REPORT.note(n)).collect();
@@ -36,7 +40,7 @@ pub(super) fn all(path: &Path) -> Result<Vec<Finding>, EventLogError> {
             }
             found
         }
-        Err(error @ EventLogError::NoReport { .. }) => vec![REPORT.warning(error.to_string())],
+        Err(error @ LoggedError::NoReport { .. }) => vec![REPORT.warning(error.to_string())],
         Err(error) => return Err(error),
     };
     if settings.below("spark.").next().is_some() {

@@ -13,11 +13,11 @@ const CLASS: &str = "org.apache.spark.shuffle.lodestone.driver.ui.SparkListenerL
 const MANAGER: &str = "org.apache.spark.shuffle.lodestone.LodestoneShuffleManager";
 
 /// A log with these lines.
-fn log(lines: &[String]) -> Result<Vec<Finding>, EventLogError> {
+fn log(lines: &[String]) -> Result<Vec<Finding>, LoggedError> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("app-1");
     fs::write(&path, lines.concat()).unwrap();
-    all(&path)
+    all(&LogAddress::Path(path))
 }
 
 fn environment(settings: &Value) -> String {
@@ -232,7 +232,7 @@ fn the_settings_of_the_application_are_checked_even_without_a_report() {
 
 #[test]
 fn a_log_that_cannot_be_read_is_an_error_that_says_why() {
-    let error = all(Path::new("/does/not/exist")).unwrap_err();
+    let error = all(&LogAddress::Path("/does/not/exist".into())).unwrap_err();
     assert!(
         error.to_string().contains("cannot read /does/not/exist"),
         "{error}"

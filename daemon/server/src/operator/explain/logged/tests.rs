@@ -4,11 +4,17 @@
 use super::*;
 use ruzstd::encoding::{CompressionLevel, compress_to_vec};
 use serde_json::json;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The beginning of an event of the driver.
+fn mark() -> String {
+    format!(r#"{{"Event":"{}""#, str::from_utf8(CLASS).unwrap())
+}
 
 fn event(time: u64, report: &Value) -> String {
-    let (head, mark) = (json!({"time": time, "report": report}).to_string(), MARK);
-    let mark = std::str::from_utf8(mark).unwrap();
-    format!("{mark},{}\n", &head[1..])
+    let rest = json!({"time": time, "report": report}).to_string();
+    format!("{},{}\n", mark(), &rest[1..])
 }
 
 fn said(shuffles: &[(i64, &str)], total: u64) -> Value {
@@ -29,7 +35,7 @@ fn log(folder: &Path, name: &str, text: impl AsRef<[u8]>) -> PathBuf {
 
 /// The report of a log that is whole.
 fn report(path: &Path) -> Value {
-    let logged = read(path).unwrap();
+    let logged = read(&LogAddress::Path(path.to_owned())).unwrap();
     assert_eq!(logged.notes, Vec::<String>::new());
     logged.report
 }
@@ -108,7 +114,7 @@ fn a_compressed_log_is_read_as_far_as_spark_had_written_it() {
     log(folder.path(), "appstatus_app-1.inprogress", "");
     let cut = &whole[..whole.len() - second.len() / 2];
     log(folder.path(), "events_1_app-1.zstd", cut);
-    let logged = read(folder.path()).unwrap();
+    let logged = read(&LogAddress::Path(folder.path().to_owned())).unwrap();
     assert_eq!(logged.report, said(&[(0, "registered")], 1));
     assert_eq!(logged.notes.len(), 1);
     assert!(logged.notes[0].contains("events_1_app-1.zstd"));
@@ -117,12 +123,9 @@ fn a_compressed_log_is_read_as_far_as_spark_had_written_it() {
 #[test]
 fn a_damaged_event_costs_itself_only() {
     let folder = tempfile::tempdir().unwrap();
-    let (mark, rest) = (
-        std::str::from_utf8(MARK).unwrap(),
-        event(3, &said(&[(0, "merged")], 1)),
-    );
+    let (mark, rest) = (mark(), event(3, &said(&[(0, "merged")], 1)));
     let text = format!("{mark},\"report\":nul\n{mark},\"report\":null}}\n{rest}");
-    let logged = read(&log(folder.path(), "app-1", text)).unwrap();
+    let logged = read(&LogAddress::Path(log(folder.path(), "app-1", text))).unwrap();
     assert_eq!(logged.report, said(&[(0, "merged")], 1));
     assert_eq!(logged.notes, ["2 events were damaged."]);
 }
@@ -130,7 +133,11 @@ fn a_damaged_event_costs_itself_only() {
 #[test]
 fn what_is_no_log_of_lodestone_says_so() {
     let folder = tempfile::tempdir().unwrap();
-    let text = |path: &Path| read(path).unwrap_err().to_string();
+    let text = |path: &Path| {
+        read(&LogAddress::Path(path.to_owned()))
+            .unwrap_err()
+            .to_string()
+    };
     assert!(text(&folder.path().join("missing")).contains("cannot read"));
     assert!(text(folder.path()).contains("eventlog_v2_"));
     assert!(text(Path::new("/dev/zero")).contains("neither a file nor a directory"));

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The command line.
 
+pub mod address;
+
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -8,6 +10,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use lodestone_units::duration;
 
 use crate::config::ServeArgs;
+use address::LogAddress;
 
 /// The version. A release says its commit too: `make release` gives the text.
 const VERSION: &str = match option_env!("LODESTONE_RELEASE") {
@@ -41,6 +44,13 @@ pub enum Verb {
     /// lodestone explain app-20260101120000-0000 --service host1:7337,host2:7337; lodestone explain
     /// --event-log /logs/app-20260101120000-0000
     Explain(ExplainArgs),
+    /// Show what Lodestone would have done with an application of plain Spark.
+    ///
+    /// Reads the event log that Spark wrote (spark.eventLog.enabled): how many blocks would be
+    /// merged, how many reads and seconds are saved or lost, and how much memory and disk services
+    /// need. It needs no service and no plugin. Example: lodestone plan --event-log
+    /// /logs/app-20260101120000-0000
+    Plan(PlanArgs),
     /// Drain a service, so that it can end without a loss.
     ///
     /// From now on it takes nothing new, and writes out the data in memory. It serves the data that
@@ -80,15 +90,16 @@ pub struct ExplainArgs {
     /// Spark's application id. Without it, the command lists the applications of the services
     #[arg(value_name = "APP", group = "one")]
     pub app: Option<String>,
-    /// Spark's event log of an application in place of services: a file, or the directory of a
-    /// rolling log. Given twice, it also compares the two applications
+    /// Spark's event log of an application in place of services: a file, the directory of a rolling
+    /// log, or the address of the application's page in a History Server. Given twice, it also
+    /// compares the two applications
     #[arg(
         long = "event-log",
-        value_name = "PATH",
+        value_name = "PATH|URL",
         group = "one",
         conflicts_with = "services"
     )]
-    pub event_logs: Vec<PathBuf>,
+    pub event_logs: Vec<LogAddress>,
     /// The services to ask; the newest report is shown
     #[arg(
         long = "service",
@@ -116,9 +127,10 @@ pub struct DoctorArgs {
     /// The services to ask, as spark.lodestone.services has them [default: those of the settings]
     #[arg(long, value_name = "HOST:PORT[,HOST:PORT...]")]
     pub services: Option<String>,
-    /// Spark's event log of an application that has run: a file, or the directory of a rolling log
-    #[arg(long, value_name = "PATH")]
-    pub event_log: Option<PathBuf>,
+    /// Spark's event log of an application that has run: a file, the directory of a rolling log, or
+    /// the address of the application's page in a History Server
+    #[arg(long, value_name = "PATH|URL")]
+    pub event_log: Option<LogAddress>,
     /// Print one JSON object
     #[arg(long)]
     pub json: bool,
@@ -129,6 +141,50 @@ pub struct DoctorArgs {
                              with these flags"
     )]
     pub daemon: ServeArgs,
+}
+
+/// Arguments of `plan`.
+#[derive(Debug, Args)]
+pub struct PlanArgs {
+    /// The event log of an application that ran on plain Spark: a file, the directory of a rolling
+    /// log, or the address of the application's page in a History Server, as in
+    /// http://host:18080/history/app-20260101120000-0000/jobs/
+    #[arg(long, value_name = "PATH|URL")]
+    pub event_log: LogAddress,
+    /// How many services there would be; they share the data
+    #[arg(
+        long,
+        value_name = "COUNT",
+        default_value_t = 1,
+        value_parser = clap::value_parser!(u32).range(1..=1000)
+    )]
+    pub services: u32,
+    /// The disks of the executors: hdd if a small read takes 2 ms or more
+    #[arg(long, value_name = "KIND", default_value = "ssd")]
+    pub disk: Disk,
+    /// Print the plan as JSON, with every shuffle
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Kinds of disks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Disk {
+    /// A solid-state disk, or data in the page cache.
+    Ssd,
+    /// A disk with a head, or a network disk as slow as one.
+    Hdd,
+}
+
+impl Disk {
+    /// Returns the value on the command line.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Ssd => "ssd",
+            Self::Hdd => "hdd",
+        }
+    }
 }
 
 /// Arguments of `drain`.

@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The comparison, as a person reads it."""
+
+import statistics
+
+from .jobs import BY_NAME
+
+MB = 1_000_000
+# What is predicted may differ from what is measured by this part.
+TOLERANCE = 0.25
+COLUMNS = ["", "", "predicted", "measured", "measured / predicted", ""]
+
+
+def text(made: dict) -> str:
+    machine = made["machine"]
+    lines = [
+        f"{made['date']}: {made['command']}",
+        f"{machine['cpus']} x {machine['cpu']}, {machine['memoryGb']} GB, {machine['system']}",
+        f"Spark {made['setting']['spark']}, {made['setting']['master']}, one service of 3 GiB; "
+        "each application does the job once to warm up, and then once in each of "
+        "the rounds that its heading names, all sides in turn.",
+        "Predicted: `lodestone plan` from the event log of plain Spark. Measured: medians of the "
+        "driver's report, and the most bytes that the service held.",
+        "Wall: seconds beside plain Spark's. Good: within 25 % of the likely number. In remote "
+        "mode the driver counts segments as blocks: one block may have several.",
+    ]
+    for name, job in made["jobs"].items():
+        lines += [
+            "",
+            f"{BY_NAME[name].title} ({name}, {rounds_of(job)} rounds, commit {job['commit']})",
+            "",
+        ]
+        lines += table(rows(job))
+    found = [row for job in made["jobs"].values() for row in rows(job)]
+    good = sum(row[-1] == "good" for row in found)
+    ranged = sum(row[-1] == "in the range" for row in found)
+    lines += [
+        "",
+        f"{good} of {len(found)} numbers are within 25 % of the likely one, and {ranged} more are "
+        "in the range that was predicted.",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def rounds_of(job: dict) -> int:
+    return len(job["measured"]["plain"]["seconds"])
+
+
+def rows(job: dict) -> list[list[str]]:
+    plan, measured = job["plan"], job["measured"]
+    before = statistics.median(measured["plain"]["seconds"])
+    found = []
+    for mode, ahead in plan["modes"].items():
+        real = measured[mode]
+        for key in ("shuffles", "blocks", "chunks"):
+            found.append(row(mode, key, (ahead[key],) * 3, real[key], "{:,.0f}"))
+        pushed = [ahead["pushed"].get(key, 0) / MB for key in ("low", "likely", "high")]
+        found.append(row(mode, "MB pushed", pushed, real["pushed"] / MB, "{:,.2f}"))
+        found.append(row(mode, "MB held", pushed, real["peak"] / MB, "{:,.2f}"))
+        saved = [ahead["saved"].get(key, 0) / plan["tasksAtATime"] for key in ("high", "low")]
+        least, most = (max(before - seconds, 0) for seconds in saved)
+        after = statistics.median(
+            now / then
+            for then, now in zip(measured["plain"]["seconds"], real["seconds"], strict=True)
+        )
+        walls = (least / before, (least + most) / 2 / before, most / before)
+        found.append(row(mode, f"wall of {before:.2f} s", walls, after, "{:,.2f}"))
+    return found
+
+
+def row(mode: str, key: str, ahead, real: float, shape: str) -> list[str]:
+    least, likely, most = ahead
+    said = shape.format(likely)
+    if least != most:
+        said += f" ({shape.format(least)} to {shape.format(most)})"
+    ratio = f"{real / likely:.2f}" if likely else "-"
+    return [mode, key, said, shape.format(real), ratio, verdict(ahead, real)]
+
+
+def verdict(ahead, real: float) -> str:
+    least, likely, most = ahead
+    if likely * (1 - TOLERANCE) <= real <= likely * (1 + TOLERANCE):
+        return "good"
+    return "in the range" if least <= real <= most else "OUTSIDE"
+
+
+def table(found: list[list[str]]) -> list[str]:
+    whole = [COLUMNS, *found]
+    widths = [max(len(each[at]) for each in whole) for at in range(len(COLUMNS))]
+    return [
+        "  ".join(cell.ljust(width) for cell, width in zip(each, widths, strict=True)).rstrip()
+        for each in whole
+    ]

@@ -1,0 +1,315 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A plan, in a form for people who do not know Lodestone yet.
+
+use super::cost::{self, Range};
+use super::outcome::{Mode, Plan, Row};
+use super::rule::{self, Bytes};
+use crate::operator::figures::number;
+use crate::operator::tables::{indented, line};
+
+/// Rows of a page; JSON has them all.
+const MAX_ROWS: usize = 200;
+
+const COLUMNS: [&str; 11] = [
+    "stage",
+    "maps",
+    "partitions",
+    "blocks",
+    "mean block",
+    "MB",
+    "reads",
+    "chunks",
+    "auto",
+    "merge",
+    "why not",
+];
+const TEXT_COLUMNS: [usize; 3] = [8, 9, 10];
+
+pub(super) fn text(plan: &Plan, from: &str) -> String {
+    let mut text = String::new();
+    line(
+        &mut text,
+        &format!(
+            "{}, plain Spark {}: from {from}\n",
+            plan.application, plan.spark_version
+        ),
+    );
+    if plan.shuffles.is_empty() {
+        line(
+            &mut text,
+            "It wrote no shuffle: Lodestone would change nothing.",
+        );
+        return text;
+    }
+    for sentence in verdict(plan) {
+        line(&mut text, &sentence);
+    }
+    modes(&mut text, plan);
+    reasons(&mut text, plan);
+    shuffles(&mut text, plan);
+    assumptions(&mut text, plan);
+    text
+}
+
+/// The answer in a few sentences.
+fn verdict(plan: &Plan) -> Vec<String> {
+    let mut said = Vec::new();
+    let (count, found) = (plan.shuffles.len() as u64, plan.modes.first());
+    let Some(auto) = found else {
+        return said;
+    };
+    let perhaps = match auto.perhaps {
+        0 => String::new(),
+        some => format!(", and perhaps {} more", number(some)),
+    };
+    let merged = match auto.merged {
+        0 if auto.perhaps == 0 => format!(
+            "Of {} shuffles mode auto, the default, would merge none: it would gain nothing.",
+            number(count)
+        ),
+        0 => format!(
+            "Of {} shuffles mode auto, the default, would merge perhaps {}.",
+            number(count),
+            number(auto.perhaps)
+        ),
+        merged => format!(
+            "Of {} shuffles mode auto, the default, would merge {}{perhaps}: {} reads become {}.",
+            number(count),
+            number(merged),
+            number(auto.reads_before),
+            number(auto.reads_after)
+        ),
+    };
+    said.push(merged);
+    said.push(seconds(auto, plan.seconds));
+    said
+}
+
+fn seconds(mode: &Mode, all: f64) -> String {
+    let Range { low, high } = mode.seconds_saved;
+    let of = format!("of {} s", short(all));
+    if high < 0.005 * all && low > -0.005 * all {
+        format!("It would take as long as now ({of}).")
+    } else if low >= 0.0 {
+        format!("It would save {} to {} s {of}.", short(low), short(high))
+    } else if high <= 0.0 {
+        format!(
+            "It would take {} to {} s longer, {of}.",
+            short(-high),
+            short(-low)
+        )
+    } else {
+        format!(
+            "It would save up to {} s {of}, or take up to {} s longer.",
+            short(high),
+            short(-low)
+        )
+    }
+}
+
+fn modes(text: &mut String, plan: &Plan) {
+    let service = match plan.services {
+        1 => "MB at the service".to_owned(),
+        many => format!("MB at each of {many} services"),
+    };
+    let headings = [
+        "mode",
+        "merged",
+        "reads now",
+        "reads then",
+        "MB pushed",
+        "MB read merged",
+        "seconds saved",
+        &service,
+    ];
+    line(text, "\nmodes");
+    let mut rows = vec![headings.map(str::to_owned).to_vec()];
+    rows.extend(plan.modes.iter().map(|mode| {
+        let name = match mode.copies {
+            1 => mode.mode.to_owned(),
+            copies => format!("{}, {copies} replicas", mode.mode),
+        };
+        vec![
+            name,
+            number(mode.merged),
+            number(mode.reads_before),
+            number(mode.reads_after),
+            megabytes(mode.pushed_bytes),
+            megabytes(mode.chunk_bytes),
+            range(mode.seconds_saved),
+            megabytes(mode.bytes_at_a_service),
+        ]
+    }));
+    indented(text, &rows, &[0]);
+}
+
+fn reasons(text: &mut String, plan: &Plan) {
+    if plan.reasons.is_empty() {
+        return;
+    }
+    line(text, "\nwhy mode auto would not merge more");
+    let rows = plan.reasons.iter().map(|(code, count)| {
+        let sentence = sentence(code).to_owned();
+        vec![(*code).to_owned(), number(*count), sentence]
+    });
+    indented(text, &rows.collect::<Vec<_>>(), &[0, 2]);
+}
+
+/// What stands against merging, and what to do about it.
+pub(super) const SENTENCES: [(&str, &str); 12] = [
+    (
+        "FEW_BLOCKS",
+        "merging so few blocks saves no noticeable time",
+    ),
+    (
+        "LARGE_BLOCKS",
+        "the blocks are so large that merging costs more than it saves",
+    ),
+    ("SINGLE_MAP", "there is only one map task"),
+    ("NO_PARTITIONS", "the shuffle has no partitions"),
+    ("BARRIER_STAGE", "barrier stages are not merged"),
+    (
+        "LOCAL_MAP_READ",
+        "tasks read whole map outputs where they are",
+    ),
+    (
+        "CODEC_NOT_CONCATENABLE",
+        "the codec cannot be concatenated: use lz4, zstd, snappy or lzf",
+    ),
+    (
+        "SPARK_PUSH",
+        "Spark itself merges: turn spark.shuffle.push.enabled off",
+    ),
+    (
+        "OLD_FETCH_PROTOCOL",
+        "turn spark.shuffle.useOldFetchProtocol off",
+    ),
+    (
+        "CUSTOM_SHUFFLE_IO",
+        "another plugin keeps map outputs (spark.shuffle.sort.io.plugin.class)",
+    ),
+    (
+        "CIPHER_UNKNOWN",
+        "services do not know Spark's SASL encryption, or this cipher",
+    ),
+    (
+        rule::SERIALIZER,
+        "Java's serializer cannot be concatenated, and the log does not show whether Spark took it: \
+         set spark.serializer to Kryo",
+    ),
+];
+
+fn sentence(code: &str) -> &'static str {
+    let mut known = SENTENCES.iter();
+    known.find(|one| one.0 == code).map_or("", |one| one.1)
+}
+
+fn shuffles(text: &mut String, plan: &Plan) {
+    let count = plan.shuffles.len();
+    if count > MAX_ROWS {
+        let heading = format!("\nthe first {MAX_ROWS} of {count} shuffles; --json has all");
+        line(text, &heading);
+    } else {
+        line(text, "\nshuffles");
+    }
+    let mut rows = vec![COLUMNS.map(str::to_owned).to_vec()];
+    rows.extend(plan.shuffles.iter().take(MAX_ROWS).map(row));
+    indented(text, &rows, &TEXT_COLUMNS);
+}
+
+fn row(shuffle: &Row) -> Vec<String> {
+    let about = if shuffle.blocks_are_exact { "" } else { "~" };
+    vec![
+        shuffle.stage.to_string(),
+        number(shuffle.maps.into()),
+        number(shuffle.partitions.into()),
+        format!("{about}{}", number(shuffle.blocks)),
+        format!("{about}{}", number(shuffle.mean_block)),
+        short(shuffle.bytes as f64 / 1e6),
+        number(shuffle.reads),
+        number(shuffle.chunks),
+        shuffle.auto.to_owned(),
+        shuffle.merge.to_owned(),
+        shuffle.reason.unwrap_or_default().to_owned(),
+    ]
+}
+
+fn assumptions(text: &mut String, plan: &Plan) {
+    line(text, "\nwhat this assumes (docs/plan.md)");
+    let micros = cost::SECONDS_PER_READ.times(1e6);
+    let merged = cost::SECONDS_PER_MERGED_GB;
+    let mut said = vec![
+        "Maps, reads and bytes are Spark's own counts; ~ is an estimate from records and partitions."
+            .to_owned(),
+        format!(
+            "Mode auto merges blocks of up to {} on average, or from {} blocks on and up to {} if \
+             small reads of the executors' disks take 2 ms or more (--disk hdd). Here: {}.",
+            number(rule::EVEN_BLOCK_BYTES),
+            number(rule::MIN_BLOCKS_ON_SLOW_DISK),
+            number(rule::MAX_BLOCK_BYTES),
+            plan.disk
+        ),
+        format!(
+            "A read costs {} to {} us of a core, merging {} to {} s of a core for each GB, as \
+             measured (decision 5). {} tasks ran at a time.",
+            short(micros.low),
+            short(micros.high),
+            short(merged.low),
+            short(merged.high),
+            short(plan.tasks_at_a_time)
+        ),
+        "A service holds a shuffle from its first map task until Spark removes it: at best after its \
+         last reader, at worst half an hour later. What its memory does not take goes to its disk."
+            .to_owned(),
+    ];
+    if plan.shuffles.iter().any(|shuffle| shuffle.encoded) {
+        said.push(format!(
+            "Shuffles of SQL have {} to {} of these bytes with Lodestone, {} on average of TPC-H.",
+            rule::ENCODED.0,
+            rule::ENCODED.1,
+            rule::ENCODED_MEAN
+        ));
+    }
+    for one in said {
+        line(text, &format!("  {one}"));
+    }
+}
+
+/// The likely number, and the others in brackets.
+fn megabytes(bytes: Bytes) -> String {
+    let Bytes { low, likely, high } = bytes.times(1e-6);
+    let (low, likely, high) = (short(low), short(likely), short(high));
+    if low == high {
+        likely
+    } else {
+        format!("{likely} ({low} to {high})")
+    }
+}
+
+fn range(of: Range) -> String {
+    let (low, high) = (short(of.low), short(of.high));
+    if low == high {
+        low
+    } else {
+        format!("{low} to {high}")
+    }
+}
+
+/// Three digits say enough.
+fn short(value: f64) -> String {
+    let size = value.abs();
+    let text = if size >= 100.0 {
+        let whole = number(size.round() as u64);
+        return if value < 0.0 {
+            format!("-{whole}")
+        } else {
+            whole
+        };
+    } else if size >= 10.0 {
+        format!("{value:.1}")
+    } else {
+        format!("{value:.2}")
+    };
+    let text = text.trim_end_matches('0').trim_end_matches('.').to_owned();
+    if text == "-0" { "0".to_owned() } else { text }
+}

@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What Lodestone would decide about a shuffle: the plugin's rules, as far as a log shows what they
+//! need. A test compares the numbers with the plugin's source.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use super::shuffles::Shuffle;
+use crate::cli::Disk;
+
+/// `MergeChoice.MinBlocks`.
+pub(super) const MIN_BLOCKS: u64 = 10_000;
+/// `MergeChoice.MinBlocksOnSlowDisk`.
+pub(super) const MIN_BLOCKS_ON_SLOW_DISK: u64 = 200;
+/// `MergeChoice.EvenBlockBytes`.
+pub(super) const EVEN_BLOCK_BYTES: u64 = 8 * 1024;
+/// `spark.lodestone.push.maxBlockSize`.
+pub(super) const MAX_BLOCK_BYTES: u64 = 1 << 20;
+
+/// Encoded rows in parts of the bytes of Spark's format: least and most of the queries of TPC-DS
+/// and of random numbers, and about half in all (docs/encoded-rows.md).
+pub(super) const ENCODED: (f64, f64) = (0.25, 1.0);
+pub(super) const ENCODED_MEAN: f64 = 0.46;
+
+/// What ends the stream of each block in Spark's LZ4 files. Lodestone's writer leaves it out: a
+/// reader needs it nowhere.
+const LZ4_END_BYTES: u64 = 21;
+
+/// Bytes that Lodestone would write in place of Spark.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Serialize)]
+pub(super) struct Bytes {
+    pub(super) low: f64,
+    pub(super) likely: f64,
+    pub(super) high: f64,
+}
+
+impl Bytes {
+    pub(super) fn times(self, factor: f64) -> Self {
+        Self {
+            low: self.low * factor,
+            likely: self.likely * factor,
+            high: self.high * factor,
+        }
+    }
+
+    pub(super) fn plus(self, other: Self) -> Self {
+        Self {
+            low: self.low + other.low,
+            likely: self.likely + other.likely,
+            high: self.high + other.high,
+        }
+    }
+}
+
+/// Codecs whose streams may stand one after another.
+const CONCATENABLE: [&str; 4] = ["lz4", "zstd", "snappy", "lzf"];
+const ENCODING: [&str; 2] = ["lz4", "zstd"];
+const KNOWN_CIPHERS: [&str; 2] = ["AES/CTR/NoPadding", "AES/GCM/NoPadding"];
+const LOCAL_DISK_IO: &str = "org.apache.spark.shuffle.sort.io.LocalDiskShuffleDataIO";
+
+/// The settings of the application.
+pub(super) struct Settings<'a>(pub(super) &'a BTreeMap<String, String>);
+
+impl Settings<'_> {
+    pub(super) fn of(&self, key: &str) -> Option<&str> {
+        self.0.get(key).map(String::as_str)
+    }
+
+    fn is_on(&self, key: &str) -> bool {
+        self.of(key)
+            .is_some_and(|value| value.eq_ignore_ascii_case("true"))
+    }
+
+    fn compresses(&self) -> bool {
+        self.of("spark.shuffle.compress")
+            .is_none_or(|value| !value.eq_ignore_ascii_case("false"))
+    }
+
+    fn has_codec(&self, codecs: &[&str]) -> bool {
+        let codec = self.of("spark.io.compression.codec").unwrap_or("lz4");
+        let short = codec.rsplit('.').next().unwrap_or(codec).to_lowercase();
+        let short = short
+            .trim_end_matches("compressioncodec")
+            .trim_end_matches('2');
+        codecs.contains(&short)
+    }
+
+    /// Up to so many partitions Spark writes a file for each in each map task.
+    pub(super) fn bypass_threshold(&self) -> u32 {
+        let value = self.of("spark.shuffle.sort.bypassMergeThreshold");
+        value.and_then(|value| value.parse().ok()).unwrap_or(200)
+    }
+
+    /// Returns the reason why no shuffle of the application can be merged or remote.
+    pub(super) fn obstacle(&self) -> Option<&'static str> {
+        if self.has_unknown_cipher() {
+            Some("CIPHER_UNKNOWN")
+        } else if self.is_on("spark.shuffle.push.enabled") {
+            Some("SPARK_PUSH")
+        } else if self
+            .of("spark.shuffle.sort.io.plugin.class")
+            .is_some_and(|class| class != LOCAL_DISK_IO)
+        {
+            Some("CUSTOM_SHUFFLE_IO")
+        } else if self.is_on("spark.shuffle.useOldFetchProtocol") {
+            Some("OLD_FETCH_PROTOCOL")
+        } else {
+            None
+        }
+    }
+
+    fn has_unknown_cipher(&self) -> bool {
+        self.is_on("spark.authenticate") && !self.is_on("spark.ssl.rpc.enabled") && {
+            if self.is_on("spark.network.crypto.enabled") {
+                let cipher = self
+                    .of("spark.network.crypto.cipher")
+                    .unwrap_or("AES/CTR/NoPadding");
+                !KNOWN_CIPHERS
+                    .iter()
+                    .any(|known| known.eq_ignore_ascii_case(cipher))
+            } else {
+                self.is_on("spark.authenticate.enableSaslEncryption")
+            }
+        }
+    }
+}
+
+/// A rule's answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Answer {
+    Merge,
+    /// A log does not show what the answer depends on; this reason stands against it.
+    Maybe(&'static str),
+    Leave(&'static str),
+}
+
+/// The serializer of an RDD that is not Python's may be Java's, which cannot be concatenated.
+pub(super) const SERIALIZER: &str = "SERIALIZER_NOT_RELOCATABLE";
+
+/// Returns true if the rows of the shuffle would be encoded.
+pub(super) fn is_encoded(shuffle: &Shuffle, settings: &Settings<'_>) -> bool {
+    shuffle.is_sql
+        && settings.compresses()
+        && settings.has_codec(&ENCODING)
+        && shuffle.partitions < 1 << 24
+}
+
+/// Returns the bytes of the map outputs as Lodestone would write them.
+pub(super) fn written(shuffle: &Shuffle, settings: &Settings<'_>) -> Bytes {
+    let bytes = shuffle.bytes as f64;
+    if is_encoded(shuffle, settings) {
+        return Bytes {
+            low: bytes * ENCODED.0,
+            likely: bytes * ENCODED_MEAN,
+            high: bytes * ENCODED.1,
+        };
+    }
+    let is_ours = !shuffle.combines && settings.compresses() && settings.has_codec(&["lz4"]);
+    let ends = if is_ours {
+        LZ4_END_BYTES * shuffle.blocks
+    } else {
+        0
+    };
+    let exact = bytes - ends as f64;
+    Bytes {
+        low: exact,
+        likely: exact,
+        high: exact,
+    }
+}
+
+/// Returns what stands against merging the shuffle in mode merge (`ShuffleEligibility`).
+pub(super) fn merge(shuffle: &Shuffle, settings: &Settings<'_>) -> Answer {
+    if let Some(reason) = settings.obstacle() {
+        return Answer::Leave(reason);
+    }
+    if settings.compresses() && !settings.has_codec(&CONCATENABLE) {
+        return Answer::Leave("CODEC_NOT_CONCATENABLE");
+    }
+    if shuffle.is_barrier {
+        return Answer::Leave("BARRIER_STAGE");
+    }
+    if shuffle.maps <= 1 {
+        return Answer::Leave("SINGLE_MAP");
+    }
+    if shuffle.partitions == 0 {
+        return Answer::Leave("NO_PARTITIONS");
+    }
+    let serializer = settings.of("spark.serializer").unwrap_or("JavaSerializer");
+    if shuffle.is_sql || shuffle.is_python || !serializer.ends_with("JavaSerializer") {
+        Answer::Merge
+    } else {
+        Answer::Maybe(SERIALIZER)
+    }
+}
+
+/// Returns the answer of mode auto (`MergeChoice`).
+pub(super) fn auto(shuffle: &Shuffle, settings: &Settings<'_>, disk: Disk) -> Answer {
+    let eligible = merge(shuffle, settings);
+    if let Answer::Leave(_) = eligible {
+        return eligible;
+    }
+    let (least, largest) = match disk {
+        Disk::Hdd => (MIN_BLOCKS_ON_SLOW_DISK, MAX_BLOCK_BYTES),
+        Disk::Ssd => (MIN_BLOCKS, EVEN_BLOCK_BYTES),
+    };
+    if shuffle.blocks < least {
+        return Answer::Leave("FEW_BLOCKS");
+    }
+    if shuffle.is_in_place {
+        return Answer::Leave("LOCAL_MAP_READ");
+    }
+    // The plugin decides by the bytes that it writes.
+    let Bytes { low, high, .. } = written(shuffle, settings);
+    let blocks = shuffle.blocks as f64;
+    let limit = largest as f64;
+    if low > limit * blocks {
+        Answer::Leave("LARGE_BLOCKS")
+    } else if high > limit * blocks {
+        Answer::Maybe("LARGE_BLOCKS")
+    } else {
+        eligible
+    }
+}
