@@ -137,7 +137,15 @@ pub enum ConfigError {
         /// The error, and the correct form.
         problem: String,
     },
-    /// A file that cannot be read.
+    /// A file that cannot be read now.
+    #[error("--config {path}: {problem}")]
+    Unreadable {
+        /// The file.
+        path: String,
+        /// The error.
+        problem: String,
+    },
+    /// A file that is no configuration.
     #[error("--config {path}: {problem}")]
     BadFile {
         /// The file.
@@ -235,20 +243,20 @@ impl Default for Config {
 impl Config {
     /// Reads a TOML file.
     fn read(path: &Path) -> Result<Self, ConfigError> {
-        let bad = |problem: String| ConfigError::BadFile {
-            path: path.display().to_string(),
-            problem,
+        let name = path.display().to_string();
+        let unreadable = |error: std::io::Error| ConfigError::Unreadable {
+            path: name.clone(),
+            problem: error.to_string(),
         };
-        let size = std::fs::metadata(path)
-            .map_err(|error| bad(error.to_string()))?
-            .len();
+        let size = std::fs::metadata(path).map_err(unreadable)?.len();
         if size > FILE_BYTES_MAX {
-            return Err(bad(format!(
-                "{size} bytes are too many for a configuration"
-            )));
+            return Err(ConfigError::BadFile {
+                path: name,
+                problem: format!("{size} bytes are too many for a configuration"),
+            });
         }
-        let text = std::fs::read_to_string(path).map_err(|error| bad(error.to_string()))?;
-        Self::parse(&text, &path.display().to_string())
+        let text = std::fs::read_to_string(path).map_err(unreadable)?;
+        Self::parse(&text, &name)
     }
 
     /// Reads TOML; errors name `origin`.

@@ -83,6 +83,8 @@ enum StartError {
 impl StartError {
     fn code(&self) -> u8 {
         match self {
+            // The file may be there later.
+            Self::Config(ConfigError::Unreadable { .. }) => FAILED,
             Self::Config(_) | Self::Stay => MISCONFIGURED,
             _ => FAILED,
         }

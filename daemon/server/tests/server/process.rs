@@ -31,7 +31,7 @@ fn a_start_that_fails_says_in_two_lines_what_to_do() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let taken = taken.local_addr().unwrap().to_string();
     let (file, config) = (file.to_str().unwrap(), config.to_str().unwrap());
-    // A disk may be mounted later, and a port become free. Wrong settings stay wrong.
+    // A disk may be mounted later, and a file be there. Wrong settings stay wrong.
     for (arguments, expected_code, expected) in [
         (
             &["--dir", "/does/not/exist"][..],
@@ -57,7 +57,7 @@ fn a_start_that_fails_says_in_two_lines_what_to_do() {
         ),
         (
             &["--config", "/does/not/exist"],
-            2,
+            1,
             "--config /does/not/exist: ",
         ),
         (

@@ -38,9 +38,10 @@ private[driver] final class ReportEvents(
 
   /** Is called by the event loop, after a change. */
   def changed(): Unit = if (nextMs == Never) {
-    nextMs = loop.nowMs + IntervalMs
+    val afterMs = if (posted == 0) FirstMs else IntervalMs
+    nextMs = loop.nowMs + afterMs
     val due = nextMs
-    loop.later(IntervalMs)(if (nextMs == due) post())
+    loop.later(afterMs)(if (nextMs == due) post())
   }
 
   /** Tasks report a moment after they have ended. */
@@ -73,6 +74,12 @@ private[driver] final class ReportEvents(
 
 private[driver] object ReportEvents {
   private val IntervalMs = 5000L
+
+  /**
+   * The first event loads classes, which takes longer than Spark needs to stop the listeners of a
+   * short application: later ones are quick.
+   */
+  private val FirstMs = 1000L
   private val JobEndMs = 300L
   private val Never = Long.MaxValue
 

@@ -67,7 +67,11 @@ private[driver] final class ServiceDirectory(
   def live(found: Seq[Service] => Unit): Unit = source.addresses { addresses =>
     val candidates = addresses.distinct.take(MaxServices).map(known)
     forgetOthers(candidates)
-    candidates.filter(isDue).foreach(hello)
+    val (probed, others) = candidates.filter(isDue).partition(isAvoided)
+    others.foreach(hello)
+    // Many dead hosts must not keep the few threads that connect from the living ones.
+    val room = MaxProbes - services.values.count(s => s.asking && s.onProbation)
+    probed.sortBy(_.checkedAtMs).take(room).foreach(hello)
     settle(candidates, found)
   }
 
@@ -141,10 +145,11 @@ private[driver] final class ServiceDirectory(
     case _ => loop.nowMs - service.checkedAtMs >= TrustMs
   })
 
+  private def isAvoided(service: Service): Boolean = client.health.isSuspect(service.address)
+
   private def hello(service: Service): Unit = {
     service.asking = true
-    service.onProbation =
-      service.state == Service.Suspect && client.health.isSuspect(service.address)
+    service.onProbation = isAvoided(service)
     client.hello(service.address).onComplete { outcome =>
       service.asking = false
       outcome match {
@@ -184,6 +189,9 @@ private[driver] object ServiceDirectory {
    * After so many failures in a row an embedded address is forgotten. It can be announced again.
    */
   private val MaxFailures = 3
+
+  /** Services that failed lately and are asked again at the same time. */
+  private val MaxProbes = 16
 
   /** More services than a driver should ask before it makes a plan. */
   private val MaxServices = 1000

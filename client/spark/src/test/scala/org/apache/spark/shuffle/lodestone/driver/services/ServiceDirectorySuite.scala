@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 package org.apache.spark.shuffle.lodestone.driver.services
 
-import org.junit.jupiter.api.Assertions.assertEquals
+import org.junit.jupiter.api.Assertions.{assertEquals, assertTrue}
 import org.junit.jupiter.api.Test
 
+import org.apache.spark.shuffle.lodestone.LogCapture
 import org.apache.spark.shuffle.lodestone.driver.{DriverHarness, ScriptedService}
 import org.apache.spark.shuffle.lodestone.driver.ScriptedService.{HangUp, Silence}
 import org.apache.spark.shuffle.lodestone.plan.{Reason, ShuffleGeneration}
@@ -37,8 +38,20 @@ class ServiceDirectorySuite extends DriverHarness {
     val one = service(1)
     failed(one)
     one.answering { case _: Hello => Silence }
-    // The request itself ends after 30 s, and this question after 20 s.
-    assertEquals(noPlan(Reason.NoService), await(askPlan(next)))
+    val (answer, tookMs) = timed(await(askPlan(next)))
+    assertEquals(noPlan(Reason.NoService), answer)
+    assertTrue(tookMs < 5000, s"a plan waited for $tookMs ms")
+  }
+
+  @Test def `a service that stays away is in the log once, not at each plan`(): Unit = {
+    val said = LogCapture.warnings {
+      val one = service(1)
+      failed(one)
+      one.answering { case _: Hello => HangUp }
+      assertEquals(noPlan(Reason.NoService), await(askPlan(next)))
+      assertEquals(3, one.seen(classOf[Hello]), "a question, the same once more, and one later")
+    }
+    assertEquals(1, said.count(_.contains("cannot be used: ")), said.toString)
   }
 
   @Test def `the first that is back is enough for a plan`(): Unit = {
