@@ -227,6 +227,17 @@ impl ServeArgs {
     pub fn secrets(&self) -> Option<PathBuf> {
         self.flags.get_one("secrets").cloned()
     }
+
+    /// Returns a flag of the command line that only a daemon has a use for.
+    pub fn flag_of_daemon(&self) -> Option<String> {
+        let command = arguments();
+        let is_given = |id: &str| self.flags.value_source(id) == Some(ValueSource::CommandLine);
+        let given = command.get_arguments().find(|flag| {
+            let id = flag.get_id().as_str();
+            id != "secrets" && is_given(id)
+        });
+        given?.get_long().map(str::to_owned)
+    }
 }
 
 /// The defaults, which the attributes of the fields have.

@@ -11,10 +11,11 @@ use lodestone_auth::exchange::{Challenge, Keystreams, Version};
 use lodestone_auth::{Denied, Secret};
 use lodestone_model::{AppId, Code};
 use lodestone_wire::extension::status::Refused;
-use lodestone_wire::spark::authenticate::AuthMessage;
+use lodestone_wire::spark::authenticate::{AuthMessage, SaslMessage};
 use lodestone_wire::{DecodeError, Frame, FrameDecoder, FrameError, Limits, Message};
 
 use super::local;
+use crate::metrics::stopwatch::Stopwatch;
 use crate::service::secrets::{SecretsError, fresh};
 
 /// Answers are far smaller.
@@ -94,6 +95,8 @@ impl Socket for UnixStream {
 pub(super) struct Asking<S> {
     socket: S,
     timeout: Duration,
+    /// When the connection began, if the time-out is for all of its answers together.
+    begun: Option<Stopwatch>,
     received: BytesMut,
     asked: i64,
     /// What all bytes are encrypted with, if the daemon asked for a secret.
@@ -126,6 +129,13 @@ impl Asking<TcpStream> {
         let socket = TcpStream::connect_timeout(&address, timeout)?;
         Ok(Self::over(socket, timeout))
     }
+
+    /// Connects; all answers together may take as long as `timeout`, however they come.
+    pub(super) fn connect_for(service: &str, timeout: Duration) -> Result<Self, AskError> {
+        let begun = Some(Stopwatch::start());
+        let asking = Self::connect(service, timeout)?;
+        Ok(Self { begun, ..asking })
+    }
 }
 
 impl<S: Socket> Asking<S> {
@@ -133,6 +143,7 @@ impl<S: Socket> Asking<S> {
         Self {
             socket,
             timeout,
+            begun: None,
             received: BytesMut::new(),
             asked: 0,
             keys: None,
@@ -161,6 +172,22 @@ impl<S: Socket> Asking<S> {
         Ok(())
     }
 
+    /// Begins to authenticate without encryption. A service that needs encryption refuses.
+    pub(super) fn begin_in_the_clear(&mut self, app: &AppId) -> Result<(), AskError> {
+        let (app, token) = (app.clone(), Vec::new());
+        self.answer(SaslMessage { app, token }.to_bytes()).map(drop)
+    }
+
+    /// Returns how long the next answer may take.
+    fn left(&self) -> io::Result<Duration> {
+        let spent = self.begun.map_or(0.0, Stopwatch::seconds);
+        let left = self.timeout.saturating_sub(Duration::from_secs_f64(spent));
+        match left.is_zero() {
+            true => Err(ErrorKind::TimedOut.into()),
+            false => Ok(left),
+        }
+    }
+
     fn answer(&mut self, body: Bytes) -> Result<Bytes, AskError> {
         self.asked += 1;
         let request_id = self.asked;
@@ -168,7 +195,7 @@ impl<S: Socket> Asking<S> {
         if let Some(keys) = &mut self.keys {
             keys.of_client.apply(&mut request);
         }
-        self.socket.set_timeouts(self.timeout)?;
+        self.socket.set_timeouts(self.left()?)?;
         self.socket.write_all(&request)?;
         match self.receive()? {
             Frame::RpcResponse { body, .. } => Ok(body),
@@ -198,6 +225,7 @@ impl<S: Socket> Asking<S> {
             if let Some(frame) = decoder.next(&mut self.received)? {
                 return Ok(frame);
             }
+            self.socket.set_timeouts(self.left()?)?;
             self.read()?;
         }
     }

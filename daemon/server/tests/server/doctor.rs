@@ -153,6 +153,63 @@ fn a_service_with_secrets_needs_an_application_with_the_same_one() {
 }
 
 #[test]
+fn a_service_that_takes_only_encrypted_connections_needs_an_application_that_encrypts() {
+    let files = Files::new();
+    let only = files.start(&[("--secrets", "secret")], &["--encrypted-only"]);
+    let any = files.start(&[("--secrets", "secret")], &[]);
+    expect(
+        "encryption",
+        &only,
+        &AUTHENTICATES,
+        "error",
+        "-> Set spark.network.crypto.enabled=true",
+    );
+    expect(
+        "encryption",
+        &any,
+        &AUTHENTICATES,
+        "ok ",
+        "without encryption",
+    );
+    let encrypts = [&AUTHENTICATES[..], &["spark.network.crypto.enabled=true"]].concat();
+    assert_eq!(lines_of("encryption", only.address(), &encrypts), [""; 0]);
+    expect("secret", &only, &encrypts, "ok ", "has the secret");
+}
+
+#[test]
+fn a_service_does_not_count_a_client_with_the_right_secret_as_one_that_failed() {
+    let files = Files::new();
+    let daemon = files.start(&[("--secrets", "secret")], &["--admin", "127.0.0.1:0"]);
+    let encrypts = [&AUTHENTICATES[..], &["spark.network.crypto.enabled=true"]].concat();
+    expect("secret", &daemon, &encrypts, "ok ", "has the secret");
+    let failures = |page: &str| {
+        let lines = page.lines().filter(|line| !line.starts_with('#'));
+        let mut of_it = lines.filter_map(|line| line.strip_prefix(FAILURES));
+        of_it.next().map(|count| count.trim().to_owned())
+    };
+    assert_eq!(failures(&daemon.get("/metrics")).as_deref(), Some("0"));
+    // A client without a secret counts.
+    expect(
+        "secret",
+        &daemon,
+        &[PLAIN],
+        "error",
+        "asks for authentication",
+    );
+    assert_eq!(failures(&daemon.get("/metrics")).as_deref(), Some("1"));
+}
+
+const FAILURES: &str = "lodestone_authentication_failures_total";
+
+#[test]
+fn where_spark_makes_the_secret_it_is_not_compared() {
+    let files = Files::new();
+    let daemon = files.start(&[("--secrets", "other")], &[]);
+    let yarn = [&AUTHENTICATES[..], &["spark.master=yarn"]].concat();
+    expect("secret", &daemon, &yarn, "note", "it is not compared");
+}
+
+#[test]
 fn a_service_without_a_certificate_does_not_fit_an_application_with_tls() {
     let files = Files::new();
     let flags = [("--tls-cert", "cert.pem"), ("--tls-key", "key.pem")];
@@ -202,11 +259,25 @@ fn the_exit_code_and_the_json_say_the_same_as_the_text() {
 
 #[test]
 fn a_port_that_the_daemon_has_already_is_no_error() {
-    let daemon = Daemon::start(&[]);
+    let daemon = Daemon::start(&["--admin", "127.0.0.1:0"]);
     let folder = tempfile::tempdir().unwrap();
     let dir = folder.path().to_str().unwrap();
-    let (_, out, _) = run_any(&["doctor", "--dir", dir, "--listen", daemon.address()]);
-    let line = out.lines().find(|line| line.contains(" port: ")).unwrap();
-    assert!(line.starts_with("note "), "{line}");
-    assert!(line.contains("is taken by a Lodestone daemon"), "{line}");
+    let ports = ["--listen", daemon.address(), "--admin", daemon.admin()];
+    let (_, out, _) = run_any(&[&["doctor", "--dir", dir][..], &ports].concat());
+    let lines: Vec<&str> = out
+        .lines()
+        .filter(|line| line.contains(" port: "))
+        .collect();
+    assert!(
+        lines.iter().all(|line| line.starts_with("note ")),
+        "{lines:?}"
+    );
+    assert!(
+        lines[0].contains("is taken by a Lodestone daemon"),
+        "{lines:?}"
+    );
+    assert!(
+        lines[1].contains("the admin endpoint of a Lodestone daemon"),
+        "{lines:?}"
+    );
 }

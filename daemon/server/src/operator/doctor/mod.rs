@@ -5,8 +5,10 @@ mod configuration;
 mod finding;
 mod host;
 mod job;
+mod properties;
 mod services;
 mod settings;
+mod sizing;
 #[cfg(test)]
 mod tests;
 
@@ -62,7 +64,8 @@ pub fn run(args: &DoctorArgs) -> Result<u8, DoctorError> {
 
 fn checked(args: &DoctorArgs, host: &Host) -> Result<Vec<Finding>, DoctorError> {
     let config = args.daemon.config();
-    let has_daemon = !matches!(config, Err(ConfigError::NoDirectory));
+    let flag = args.daemon.flag_of_daemon();
+    let has_daemon = flag.is_some() || !matches!(config, Err(ConfigError::NoDirectory));
     let mut found = Vec::new();
     if let Some(log) = &args.event_log {
         found.extend(job::all(log)?);
@@ -72,21 +75,25 @@ fn checked(args: &DoctorArgs, host: &Host) -> Result<Vec<Finding>, DoctorError> 
     let settings = settings(args, host)?;
     if let Some(settings) = &settings {
         found.extend(configuration::all(settings));
-        found.extend(host::of_plugin(host, settings));
+        found.extend(settings.known(|settings| host::of_plugin(host, settings)));
     }
-    let of_settings = settings
-        .as_ref()
-        .and_then(|settings| settings.get("spark.lodestone.services"));
-    let listed = args.services.as_deref().or(of_settings);
-    if let Some(listed) = listed.filter(|listed| !listed.is_empty()) {
-        let clients = Clients {
-            settings: settings.as_ref(),
-            secrets: args.daemon.secrets(),
-        };
-        found.extend(services::all(listed, &clients));
-    }
-    found.extend(host::of_daemon(host, config));
+    found.extend(of_services(args, settings.as_ref()));
+    found.extend(host::of_daemon(host, config, flag.as_deref()));
     Ok(found)
+}
+
+fn of_services(args: &DoctorArgs, settings: Option<&Settings>) -> Vec<Finding> {
+    let of_settings = settings.and_then(|settings| settings.get("spark.lodestone.services"));
+    let listed = args.services.as_deref().or(of_settings).unwrap_or_default();
+    if listed.is_empty() {
+        return Vec::new();
+    }
+    let clients = Clients {
+        // How the application authenticates is not known then.
+        settings: settings.filter(|settings| !settings.has_references(&services::READ)),
+        secrets: args.daemon.secrets(),
+    };
+    services::all(listed, &clients)
 }
 
 /// Returns the settings of `--conf`, for the Spark of this host.

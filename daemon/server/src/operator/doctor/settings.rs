@@ -1,15 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Spark's settings as a user writes them: a spark-defaults.conf, and `--conf KEY=VALUE`.
 
-use std::collections::BTreeMap;
-use std::fs;
-use std::io;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, File};
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use lodestone_units::size;
 
+use super::properties::properties;
+
 /// Longest file that is read.
 const FILE_BYTES_MAX: u64 = 1 << 20;
+
+/// How references to other keys, variables and properties begin.
+const REFERENCE: &str = "${";
 
 /// What cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -23,19 +29,28 @@ pub enum SettingsError {
         source: io::Error,
     },
     /// A file that is no configuration.
-    #[error("--conf {}: {bytes} bytes are too many for a spark-defaults.conf", path.display())]
+    #[error(
+        "--conf {}: more than {} bytes are too many for a spark-defaults.conf",
+        path.display(), FILE_BYTES_MAX
+    )]
     TooLarge {
         /// The file.
         path: PathBuf,
-        /// Its size.
-        bytes: u64,
+    },
+    /// A device, a pipe or a directory.
+    #[error("--conf {} is no file: name a spark-defaults.conf, or write KEY=VALUE", path.display())]
+    NoFile {
+        /// The path.
+        path: PathBuf,
     },
 }
 
 /// Settings of one application.
-#[derive(Debug, Default, Clone, PartialEq, Eq)]
+#[derive(Debug, Default)]
 pub(super) struct Settings {
     values: BTreeMap<String, String>,
+    /// Keys whose values checks wanted to read, and found a reference.
+    met: Mutex<Vec<String>>,
     /// The version of Spark, where it is known.
     pub(super) spark: Option<String>,
     /// Whether they are of an application that has run, maybe elsewhere.
@@ -49,7 +64,8 @@ impl Settings {
         for one in given {
             match one.split_once('=') {
                 Some((key, value)) if key.starts_with("spark.") => {
-                    settings.set(key, value);
+                    let (key, value) = (key.trim().to_owned(), value.trim().to_owned());
+                    settings.values.insert(key, value);
                 }
                 _ => settings.add_file(Path::new(one))?,
             }
@@ -63,6 +79,7 @@ impl Settings {
             values,
             spark,
             is_past: true,
+            ..Self::default()
         }
     }
 
@@ -71,25 +88,57 @@ impl Settings {
             path: path.to_owned(),
             source,
         };
-        let bytes = fs::metadata(path).map_err(failed)?.len();
-        if bytes > FILE_BYTES_MAX {
+        // A pipe may never end, and a device has no end.
+        if !fs::metadata(path).map_err(failed)?.is_file() {
             let path = path.to_owned();
-            return Err(SettingsError::TooLarge { path, bytes });
+            return Err(SettingsError::NoFile { path });
         }
-        let content = fs::read(path).map_err(failed)?;
-        for (key, value) in properties(&String::from_utf8_lossy(&content)) {
-            self.set(&key, &value);
+        let mut content = Vec::new();
+        let opened = File::open(path).map_err(failed)?;
+        let read = opened.take(FILE_BYTES_MAX + 1).read_to_end(&mut content);
+        if read.map_err(failed)? as u64 > FILE_BYTES_MAX {
+            let path = path.to_owned();
+            return Err(SettingsError::TooLarge { path });
         }
+        let text = String::from_utf8_lossy(&content);
+        self.values.extend(properties(&text));
         Ok(())
     }
 
-    fn set(&mut self, key: &str, value: &str) {
-        self.values
-            .insert(key.trim().to_owned(), value.trim().to_owned());
+    /// Returns a value. One with a reference counts as not set: Spark replaces it, and a check that
+    /// depends on it has no result.
+    pub(super) fn get(&self, key: &str) -> Option<&str> {
+        let value = self.values.get(key)?;
+        let is_reference = value.contains(REFERENCE);
+        if is_reference {
+            self.met().push(key.to_owned());
+        }
+        (!is_reference).then_some(value.as_str())
     }
 
-    pub(super) fn get(&self, key: &str) -> Option<&str> {
-        self.values.get(key).map(String::as_str)
+    fn met(&self) -> MutexGuard<'_, Vec<String>> {
+        self.met.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns what a check finds that has met no reference.
+    pub(super) fn known<T: Default>(&self, check: impl FnOnce(&Self) -> T) -> T {
+        let before = self.met().len();
+        let found = check(self);
+        match self.met().len() > before {
+            true => T::default(),
+            false => found,
+        }
+    }
+
+    /// Returns the keys with references in their values that checks wanted to read.
+    pub(super) fn met_references(&self) -> BTreeSet<String> {
+        self.met().iter().cloned().collect()
+    }
+
+    /// Whether one of these keys has a reference in its value.
+    pub(super) fn has_references(&self, keys: &[&str]) -> bool {
+        let mut values = keys.iter().filter_map(|key| self.values.get(*key));
+        values.any(|value| value.contains(REFERENCE))
     }
 
     pub(super) fn get_or<'a>(&'a self, key: &str, default: &'a str) -> &'a str {
@@ -139,6 +188,27 @@ impl Settings {
         self.master().starts_with("local")
     }
 
+    /// Whether there are no executors, so that Spark allocates none.
+    pub(super) fn has_no_executors(&self) -> bool {
+        let master = self.master();
+        master == "local" || master.starts_with("local[")
+    }
+
+    pub(super) fn has_a_secret_file(&self) -> bool {
+        let names = ["file", "driver.file", "executor.file"];
+        let mut keys = names
+            .map(|name| format!("spark.authenticate.secret.{name}"))
+            .into_iter();
+        keys.any(|key| self.get(&key).is_some())
+    }
+
+    /// Whether Spark makes the secret of each application, whatever key has one.
+    pub(super) fn makes_a_secret(&self) -> bool {
+        self.is_yarn()
+            || self.has_no_executors()
+            || (self.is_kubernetes() && !self.has_a_secret_file())
+    }
+
     pub(super) fn is_remote_mode(&self) -> bool {
         let mode = self.get_or("spark.lodestone.mode", "auto");
         mode.eq_ignore_ascii_case("remote")
@@ -163,89 +233,9 @@ impl Settings {
     }
 }
 
-/// Reads a file as `java.util.Properties` does.
-fn properties(text: &str) -> Vec<(String, String)> {
-    let mut found = Vec::new();
-    let mut lines = text.lines();
-    while let Some(line) = lines.next() {
-        let mut whole = line.trim_start().to_owned();
-        if whole.is_empty() || whole.starts_with(['#', '!']) {
-            continue;
-        }
-        while ends_with_a_backslash(&whole) {
-            whole.pop();
-            whole.push_str(lines.next().unwrap_or_default().trim_start());
-        }
-        found.push(split(&whole));
-    }
-    found
-}
-
-/// Two backslashes are one that belongs to the value.
-fn ends_with_a_backslash(line: &str) -> bool {
-    let backslashes = line.chars().rev().take_while(|c| *c == '\\').count();
-    backslashes % 2 == 1
-}
-
-/// A key ends at a blank, `=` or `:`.
-fn split(line: &str) -> (String, String) {
-    let is_end = |c: char| c.is_whitespace() || c == '=' || c == ':';
-    let mut is_escaped = false;
-    let end = line.find(|c| {
-        let ends = is_end(c) && !is_escaped;
-        is_escaped = c == '\\' && !is_escaped;
-        ends
-    });
-    let (key, rest) = line.split_at(end.unwrap_or(line.len()));
-    let rest = rest.trim_start();
-    let value = rest.strip_prefix(['=', ':']).unwrap_or(rest);
-    (unescaped(key), unescaped(value.trim()))
-}
-
-fn unescaped(text: &str) -> String {
-    let (mut plain, mut chars) = (String::with_capacity(text.len()), text.chars());
-    while let Some(c) = chars.next() {
-        match c {
-            '\\' => match chars.next() {
-                Some('t') => plain.push('\t'),
-                Some('n') => plain.push('\n'),
-                Some(other) => plain.push(other),
-                None => {}
-            },
-            other => plain.push(other),
-        }
-    }
-    plain
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn of_file(text: &str) -> Settings {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("spark-defaults.conf");
-        fs::write(&path, text).unwrap();
-        Settings::named(&[path.display().to_string()]).unwrap()
-    }
-
-    #[test]
-    fn a_file_means_what_spark_reads_in_it() {
-        let settings = of_file(
-            "# spark.a 1\n  spark.b  two words \nspark.c=3\nspark.d : 4\n! no\n\
-             spark.e one,\\\n   two\nspark.f C:\\\\x\nspark.g\nspark.c 5",
-        );
-        let all: Vec<_> = settings.below("").collect();
-        let expected = [
-            ("spark.b", "two words"),
-            ("spark.c", "5"),
-            ("spark.d", "4"),
-            ("spark.e", "one,two"),
-            ("spark.f", "C:\\x"),
-            ("spark.g", ""),
-        ];
-        assert_eq!(all, expected);
-    }
 
     #[test]
     fn a_later_argument_counts_and_a_wrong_one_says_what_to_write() {
@@ -258,5 +248,22 @@ mod tests {
         assert_eq!(settings.get("spark.b"), Some("2=3"));
         let error = Settings::named(&["/does/not/exist".to_owned()]).unwrap_err();
         assert!(error.to_string().contains("or write KEY=VALUE"), "{error}");
+    }
+    #[test]
+    fn what_is_no_file_or_too_large_is_refused_at_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let pipe = folder.path().join("pipe");
+        rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, rustix::fs::Mode::RUSR).unwrap();
+        let large = folder.path().join("large");
+        fs::write(&large, vec![b'#'; FILE_BYTES_MAX as usize + 1]).unwrap();
+        let refused = |path: &str| Settings::named(&[path.to_owned()]).unwrap_err().to_string();
+        for path in [&pipe.display().to_string(), "/dev/zero", "/proc"] {
+            assert!(refused(path).contains("is no file"), "{path}");
+        }
+        let large = refused(&large.display().to_string());
+        assert!(
+            large.contains("too many for a spark-defaults.conf"),
+            "{large}"
+        );
     }
 }

@@ -115,6 +115,28 @@ fn flags_of_serve_that_serve_refuses_are_a_finding() {
 }
 
 #[test]
+fn flags_of_a_daemon_without_its_directory_say_that_it_is_missing() {
+    for with in [
+        &["--memory", "1g"][..],
+        &["--memory", "1g", "--conf", "spark.a=1"],
+    ] {
+        let found = checked(&args(with), &Host::default()).unwrap();
+        let (check, level, line) = found.last().unwrap().shown();
+        assert_eq!((check, level), ("flags", "error"));
+        assert!(
+            line.contains("--memory is there, and --dir is missing"),
+            "{line}"
+        );
+    }
+    let secret = checked(
+        &args(&["--secrets", "/x", "--conf", "spark.a=1"]),
+        &Host::default(),
+    );
+    let is_of_flags = |one: &Finding| one.shown().0 == "flags";
+    assert!(!secret.unwrap().iter().any(is_of_flags));
+}
+
+#[test]
 fn a_jar_of_another_line_than_the_spark_of_this_host_is_an_error() {
     let home = tempfile::tempdir().unwrap();
     let jars = home.path().join("jars");

@@ -16,12 +16,21 @@ KEY "key" Error
     "Write the key that is spelled most alike, or remove the key."
 
 VALUE "value" Error
-    "the plugin does not take the value of a key"
+    "the plugin, or Spark, does not take the value of a key"
     "Set the key to a value of its range."
 
 LIMITS "limits" Error
     "the values of two keys of the plugin exclude each other"
     "Change one of the two keys."
+
+REFERENCE "reference" Note
+    "values have references (`${...}`), which Spark replaces: checks that depend on them are left \
+     out"
+    "Add these keys with the values that Spark will have: --conf KEY=VALUE."
+
+MASTER "master" Note
+    "spark.master is not known: the checks of cluster managers are left out"
+    "Add --conf spark.master=MASTER, with what spark-submit gets."
 
 SPARK_PUSH "spark-push" Error
     "Spark itself merges, so Lodestone leaves all shuffles to it (`SPARK_PUSH`)"
@@ -59,7 +68,7 @@ RPC_ENCRYPTION "rpc-encryption" Error
 SERIALIZER "serializer-not-relocatable" Warning
     "shuffles of RDDs with other keys or values than numbers, texts and arrays of numbers are left \
      to plain Spark (`SERIALIZER_NOT_RELOCATABLE`); Spark SQL and PySpark have serializers of \
-     their own"
+     their own. A note if spark.serializer is not set"
     "Set spark.serializer to Kryo, if your classes allow it."
 
 CODEC "codec-not-concatenable" Warning
@@ -72,13 +81,15 @@ ENGINE "engine" Warning
     "Set spark.shuffle.manager to the manager for this engine: see engines.md."
 
 ENGINE_SHUFFLE "engine-shuffle" Warning
-    "the manager of Gluten or Auron, in another mode than remote: their shuffles are left to them \
+    "the manager of Gluten or Auron in another mode than remote, Comet's writers in Java, or \
+     Gluten's writer for graphics processors: these shuffles are left to the engine \
      (`ENGINE_SHUFFLE`)"
-    "Set spark.lodestone.mode=remote."
+    "Set spark.lodestone.mode=remote, and no key that chooses such a writer."
 
 ENGINE_NOT_ENCRYPTED "engine-not-encrypted" Warning
     "`spark.io.encryption.enabled` is on, and the engine does not encrypt its blocks \
-     (`ENGINE_NOT_ENCRYPTED`)"
+     (`ENGINE_NOT_ENCRYPTED`). In mode remote that is all right: the manager turns the engine's \
+     shuffles off, unless a key turns them on"
     "Nothing, or encrypt the disks instead: the engine writes plain bytes in any case."
 
 OTHER_SERVICE "other-service" Note

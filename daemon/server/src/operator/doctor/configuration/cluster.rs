@@ -5,17 +5,16 @@ use super::checks::{
     DYNAMIC_ALLOCATION, HOST_NAME_CACHE, LOCAL_DIRS_TMPFS, MEMORY_OVERHEAD, REMOTE_DEFAULTS,
     REMOTE_EMBEDDED,
 };
+use super::obstacles::{LOCAL_DISK_IO, OUR_IO, are_remote};
 use super::services::{addresses, host_and_port};
-use crate::operator::doctor::finding::Finding;
+use crate::operator::doctor::finding::{Finding, Level};
 use crate::operator::doctor::settings::Settings;
+use crate::operator::doctor::sizing::beside;
+use crate::process::memory::LEAST_BYTES;
 
 const MIB: u64 = 1 << 20;
 
-/// The daemon that the plugin starts in a container, and what it needs beside its budget.
-const DAEMON_MIB: u64 = 256;
-const BESIDE_MIB: u64 = 64;
-
-/// Spark's least overhead, its part of the heap, and its heap.
+/// Spark's least overhead (Spark 4 has a key for it), its part of the heap, and its heap.
 const OVERHEAD_MIB: u64 = 384;
 const OVERHEAD_FACTOR: f64 = 0.1;
 const HEAP_MIB: u64 = 1024;
@@ -41,7 +40,7 @@ pub(super) const DEFAULTS: [(&str, &str, &str); 3] = [
 ];
 
 pub(super) fn all(settings: &Settings) -> Vec<Finding> {
-    let mut found = remote_defaults(settings);
+    let mut found = settings.known(remote_defaults);
     let checks = [
         dynamic_allocation,
         remote_embedded,
@@ -49,7 +48,7 @@ pub(super) fn all(settings: &Settings) -> Vec<Finding> {
         local_dirs_tmpfs,
         host_name_cache,
     ];
-    found.extend(checks.iter().filter_map(|check| check(settings)));
+    found.extend(checks.iter().filter_map(|check| settings.known(check)));
     found
 }
 
@@ -69,17 +68,31 @@ fn remote_defaults(settings: &Settings) -> Vec<Finding> {
 
 /// What Spark checks at its start (`ExecutorAllocationManager.validateSettings`).
 fn dynamic_allocation(settings: &Settings) -> Option<Finding> {
-    let is_protected = settings.is_remote_mode()
-        || settings.is_true("spark.dynamicAllocation.shuffleTracking.enabled", true)
+    let is_on = settings.is_true("spark.dynamicAllocation.enabled", false);
+    if !is_on || settings.has_no_executors() {
+        return None;
+    }
+    let io = settings.get("spark.shuffle.sort.io.plugin.class");
+    let are_remote = are_remote(settings);
+    let is_protected = (are_remote && io.is_none_or(|io| io == OUR_IO))
+        // Mode remote turns it off.
+        || settings.is_true("spark.dynamicAllocation.shuffleTracking.enabled", !are_remote)
         || settings.is_true("spark.shuffle.service.enabled", false)
         || (settings.is_true("spark.decommission.enabled", false)
             && settings.is_true("spark.storage.decommission.shuffleBlocks.enabled", true));
-    let is_on = settings.is_true("spark.dynamicAllocation.enabled", false);
-    (is_on && !is_protected).then(|| {
-        DYNAMIC_ALLOCATION.error(
-            "spark.dynamicAllocation.enabled is true, shuffleTracking is off, no shuffle service \
-             is enabled, and the mode is not remote: Spark refuses to start",
-        )
+    // Other plugins may say that map outputs outlive executors.
+    let level = match io {
+        Some(io) if ![LOCAL_DISK_IO, OUR_IO].contains(&io) => Level::Warning,
+        _ => Level::Error,
+    };
+    let why = match settings.is_remote_mode() {
+        true => "mode remote has no effect here (see the other findings)",
+        false => "the mode is not remote",
+    };
+    (!is_protected).then(|| {
+        let text = "spark.dynamicAllocation.enabled is true, shuffleTracking is off, no shuffle \
+                    service is enabled, and";
+        DYNAMIC_ALLOCATION.at(level, format!("{text} {why}: Spark refuses to start"))
     })
 }
 
@@ -104,19 +117,24 @@ fn memory_overhead(settings: &Settings) -> Option<Finding> {
         return None;
     }
     let mebibytes = |key: &str| settings.bytes(key).map(|bytes| bytes / MIB);
-    let factors = [
-        "spark.executor.memoryOverheadFactor",
-        "spark.kubernetes.memoryOverheadFactor",
-    ];
-    let factor = factors
-        .iter()
-        .find_map(|key| settings.get(key)?.parse().ok());
+    let of_executors = "spark.executor.memoryOverheadFactor";
+    let of_pods = "spark.kubernetes.memoryOverheadFactor";
+    let number = |key: &str| settings.get(key)?.parse::<f64>().ok();
+    let factor = number(of_executors)
+        .or_else(|| number(of_pods).filter(|_| settings.is_kubernetes()))
+        .unwrap_or(OVERHEAD_FACTOR);
     let heap = mebibytes("spark.executor.memory").unwrap_or(HEAP_MIB);
-    let of_heap = heap as f64 * factor.unwrap_or(OVERHEAD_FACTOR);
-    let usual = OVERHEAD_MIB.max(of_heap as u64);
-    let daemon = mebibytes("spark.lodestone.embedded.memory").unwrap_or(DAEMON_MIB) + BESIDE_MIB;
-    let given = mebibytes("spark.executor.memoryOverhead").unwrap_or(usual);
-    let least = OVERHEAD_MIB.max((heap as f64 * OVERHEAD_FACTOR) as u64) + daemon;
+    let floor = mebibytes("spark.executor.minMemoryOverhead").filter(|_| !settings.is_spark_3());
+    let of_heap = |factor: f64| {
+        floor
+            .unwrap_or(OVERHEAD_MIB)
+            .max((heap as f64 * factor) as u64)
+    };
+    let budget = settings.bytes("spark.lodestone.embedded.memory");
+    let budget = budget.unwrap_or(LEAST_BYTES);
+    let daemon = budget.saturating_add(beside(budget)) / MIB;
+    let given = mebibytes("spark.executor.memoryOverhead").unwrap_or_else(|| of_heap(factor));
+    let least = of_heap(OVERHEAD_FACTOR) + daemon;
     if given >= least {
         let text = format!("executors have {given} MiB beside their heap, {daemon} for the daemon");
         return Some(MEMORY_OVERHEAD.ok(text));

@@ -59,6 +59,13 @@ pub(super) const ENGINES: [Engine; 3] = [
     },
 ];
 
+/// Engines, keys, and values with which another writer takes shuffles, and better values.
+const WRITERS: [(&str, &str, &str, &str); 3] = [
+    ("Comet", "spark.comet.shuffle.mode", "jvm", "native"),
+    ("Comet", "spark.comet.exec.shuffle.mode", "jvm", "native"),
+    ("Gluten", "spark.gluten.sql.columnar.cudf", "true", "false"),
+];
+
 /// Engines that were not tried with Lodestone.
 const UNTRIED: [(&str, &str, &str); 1] =
     [("RAPIDS", "spark.plugins", "com.nvidia.spark.SQLPlugin")];
@@ -119,15 +126,45 @@ impl Engine {
             let mode = settings.get_or("spark.lodestone.mode", "auto");
             let text =
                 format!("in mode {mode} the shuffles of {name} are left to it (ENGINE_SHUFFLE)");
-            found.push(ENGINE_SHUFFLE.warning(text));
+            let remedy = "Set spark.lodestone.mode=remote.";
+            found.push(ENGINE_SHUFFLE.warning(text).instead(remedy));
         }
+        found.extend(self.writer(settings));
         if settings.is_true("spark.io.encryption.enabled", false) {
-            let text = format!(
-                "spark.io.encryption.enabled is on: what {name} would write plain is left to Spark \
-                 or to {name} (ENGINE_NOT_ENCRYPTED)"
-            );
-            found.push(ENGINE_NOT_ENCRYPTED.warning(text));
+            found.push(self.encrypted(settings));
         }
         found
+    }
+
+    /// A key that chooses a writer whose shuffles are left to the engine in every mode.
+    fn writer(&self, settings: &Settings) -> Option<Finding> {
+        let name = self.name;
+        let is_chosen = |(of, key, value, _): &&(&str, &str, &str, &str)| {
+            let given = settings.get_or(key, "");
+            *of == name && given.eq_ignore_ascii_case(value)
+        };
+        let (_, key, value, right) = WRITERS.iter().find(is_chosen)?;
+        let text = format!(
+            "{key} is {value}: the shuffles of this writer are left to {name} (ENGINE_SHUFFLE)"
+        );
+        let remedy = format!("Set {key}={right}.");
+        Some(ENGINE_SHUFFLE.warning(text).instead(remedy))
+    }
+
+    /// In mode remote the manager turns the engine's shuffles off, unless the user decides.
+    fn encrypted(&self, settings: &Settings) -> Finding {
+        let name = self.name;
+        let mut of_shuffles = self.switches.iter().filter(|key| key.contains("huffle"));
+        let is_set = of_shuffles.any(|key| settings.get(key).is_some());
+        match settings.is_remote_mode() && !is_set {
+            true => ENGINE_NOT_ENCRYPTED.ok(format!(
+                "spark.io.encryption.enabled is on: shuffles of {name} are Spark's, encrypted and \
+                 remote"
+            )),
+            false => ENGINE_NOT_ENCRYPTED.warning(format!(
+                "spark.io.encryption.enabled is on: what {name} would write plain is left to Spark \
+                 or to {name} (ENGINE_NOT_ENCRYPTED)"
+            )),
+        }
     }
 }

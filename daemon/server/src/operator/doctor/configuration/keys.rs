@@ -4,7 +4,7 @@
 
 use super::checks::{KEY, LIMITS, VALUE};
 use super::services::addresses;
-use crate::operator::doctor::finding::Finding;
+use crate::operator::doctor::finding::{Finding, Level};
 use crate::operator::doctor::settings::Settings;
 
 /// How all keys of the plugin begin.
@@ -65,40 +65,72 @@ const TIMES: [(&str, u64); 6] = [
     ("d", 86_400_000),
 ];
 
+/// Keys of Spark that are read here, and that stop it with another value than true or false.
+const SWITCHES: [&str; 9] = [
+    "spark.authenticate",
+    "spark.dynamicAllocation.enabled",
+    "spark.dynamicAllocation.shuffleTracking.enabled",
+    "spark.io.encryption.enabled",
+    "spark.network.crypto.enabled",
+    "spark.shuffle.compress",
+    "spark.shuffle.push.enabled",
+    "spark.shuffle.service.enabled",
+    "spark.shuffle.useOldFetchProtocol",
+];
+
+fn switches(settings: &Settings) -> impl Iterator<Item = Finding> {
+    let given = SWITCHES
+        .iter()
+        .filter_map(|key| Some((*key, settings.get(key)?)));
+    let wrong = given.filter(|(_, value)| !SWITCH.takes(value));
+    wrong.map(|(key, value)| {
+        let found = format!("{key} is `{value}`, with which Spark does not start");
+        VALUE
+            .error(found)
+            .instead(format!("Set {key} to {}.", SWITCH.expected()))
+    })
+}
+
 /// Checks each key of the plugin, and those that depend on each other.
 pub(super) fn all(settings: &Settings) -> Vec<Finding> {
     let mut found: Vec<Finding> = settings
         .below(PREFIX)
-        .filter_map(|(key, value)| one(key, value))
+        .filter_map(|(key, _)| one(key, settings))
         .collect();
     if found.is_empty() {
         let count = settings.below(PREFIX).count();
         let text = format!("{count} keys of the plugin are known, with valid values");
         found.extend((count > 0).then(|| KEY.ok(text)));
-        found.extend(together(settings));
+        found.extend(settings.known(together));
     }
+    found.extend(switches(settings));
     found
 }
 
-fn one(key: &str, value: &str) -> Option<Finding> {
+/// The plugin of an application that has run took what it had: it was of another release.
+fn one(key: &str, settings: &Settings) -> Option<Finding> {
     let name = key.strip_prefix(PREFIX).unwrap_or(key);
+    let (level, effect) = match settings.is_past {
+        true => (
+            Level::Note,
+            "the application ran with another release of it",
+        ),
+        false => (Level::Error, "stops the application at its start"),
+    };
     let Some((.., kind)) = KEYS.iter().find(|(known, ..)| *known == name) else {
         let distance = |other: &str| strsim::damerau_levenshtein(name, other);
         let nearest = KEYS.iter().map(|(known, ..)| *known);
         let nearest = nearest
             .min_by_key(|other| distance(other))
             .unwrap_or_default();
-        let found = format!("the plugin has no key {key}, and stops the application at its start");
+        let found = format!("the plugin has no key {key}, and {effect}");
         let remedy = format!("Write {PREFIX}{nearest}, or remove the key.");
-        return Some(KEY.error(found).instead(remedy));
+        return Some(KEY.at(level, found).instead(remedy));
     };
-    // Spark replaces references before the plugin sees the value.
-    if value.contains("${") || kind.takes(value) {
-        return None;
-    }
-    let found = format!("{key} is `{value}`, and stops the application at its start");
+    let value = settings.get(key).filter(|value| !kind.takes(value))?;
+    let found = format!("{key} is `{value}`, and {effect}");
     let remedy = format!("Set {key} to {}.", kind.expected());
-    Some(VALUE.error(found).instead(remedy))
+    Some(VALUE.at(level, found).instead(remedy))
 }
 
 /// Keys that the plugin takes one by one, and not together.

@@ -11,18 +11,33 @@ pub(super) mod services;
 #[cfg(test)]
 mod tests;
 
+use self::checks::{MASTER, REFERENCE};
 use super::finding::Finding;
 use super::settings::Settings;
 
 /// Checks the settings of an application.
 pub(super) fn all(settings: &Settings) -> Vec<Finding> {
-    let areas = [
-        obstacles::all,
-        keys::all,
-        services::all,
-        engines::all,
-        cluster::all,
-        jars::all,
-    ];
-    areas.iter().flat_map(|check| check(settings)).collect()
+    let mut found = obstacles::all(settings);
+    found.extend(keys::all(settings));
+    let areas = [services::all, engines::all];
+    found.extend(areas.iter().flat_map(|check| settings.known(check)));
+    found.extend(cluster::all(settings));
+    found.extend(settings.known(jars::all));
+    found.extend(unknown(settings));
+    found
+}
+
+/// What the settings do not say.
+fn unknown(settings: &Settings) -> Vec<Finding> {
+    let mut found = Vec::new();
+    if settings.master().is_empty() && !settings.has_references(&["spark.master"]) {
+        let text = "spark.master is not known: the checks of cluster managers are left out";
+        found.push(MASTER.note(text));
+    }
+    let keys: Vec<String> = settings.met_references().into_iter().collect();
+    if !keys.is_empty() {
+        let text = format!("values have references: {}", keys.join(", "));
+        found.push(REFERENCE.note(text));
+    }
+    found
 }

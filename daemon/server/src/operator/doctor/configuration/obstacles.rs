@@ -2,12 +2,14 @@
 //! Settings with which the plugin leaves every shuffle to plain Spark. The rules are those of
 //! `ShuffleEligibility.scala`.
 
+use std::collections::BTreeSet;
+
 use super::checks::{
     CIPHER_UNKNOWN, CODEC, CUSTOM_SHUFFLE_IO, OLD_FETCH_PROTOCOL, RPC_ENCRYPTION,
     SECRET_NOT_SHARED, SERIALIZER, SHUFFLE_MANAGER, SPARK_PUSH,
 };
 use super::services::{addresses, host_and_port};
-use crate::operator::doctor::finding::Finding;
+use crate::operator::doctor::finding::{Finding, Level};
 use crate::operator::doctor::settings::Settings;
 
 /// The manager, and those for engines.
@@ -28,8 +30,8 @@ const OTHERS: [(&str, &str); 6] = [
     ("AuronShuffleManager", "Auron"),
 ];
 
-const LOCAL_DISK_IO: &str = "org.apache.spark.shuffle.sort.io.LocalDiskShuffleDataIO";
-const OUR_IO: &str = "org.apache.spark.shuffle.lodestone.plan.RemoteShuffleDataIO";
+pub(super) const LOCAL_DISK_IO: &str = "org.apache.spark.shuffle.sort.io.LocalDiskShuffleDataIO";
+pub(super) const OUR_IO: &str = "org.apache.spark.shuffle.lodestone.plan.RemoteShuffleDataIO";
 const KRYO: &str = "org.apache.spark.serializer.KryoSerializer";
 const COUNTER_MODE: &str = "AES/CTR/NoPadding";
 const GALOIS_MODE: &str = "AES/GCM/NoPadding";
@@ -52,7 +54,28 @@ pub(super) fn all(settings: &Settings) -> Vec<Finding> {
         serializer,
         codec,
     ];
-    checks.iter().filter_map(|check| check(settings)).collect()
+    checks
+        .iter()
+        .filter_map(|check| settings.known(check))
+        .collect()
+}
+
+/// Whether shuffles are remote: the mode is, and nothing leaves all of them to Spark.
+pub(super) fn are_remote(settings: &Settings) -> bool {
+    let obstacles = [
+        spark_push,
+        custom_shuffle_io,
+        old_fetch_protocol,
+        cipher,
+        secret,
+        certificate,
+    ];
+    let is_obstacle = |found: Finding| found.level == Level::Error;
+    settings.is_remote_mode()
+        && MANAGERS.contains(&manager(settings))
+        && !obstacles
+            .iter()
+            .any(|check| check(settings).is_some_and(is_obstacle))
 }
 
 fn shuffle_manager(settings: &Settings) -> Option<Finding> {
@@ -126,18 +149,15 @@ fn secret(settings: &Settings) -> Option<Finding> {
     if !settings.is_true("spark.authenticate", false) || settings.is_embedded() {
         return None;
     }
-    let has_file = ["file", "driver.file", "executor.file"].iter().any(|name| {
-        settings
-            .get(&format!("spark.authenticate.secret.{name}"))
-            .is_some()
-    });
     let master = settings.master();
-    let is_made_by_spark = match master {
-        "yarn" => !are_of_node_managers(settings),
-        _ if settings.is_kubernetes() => !has_file,
-        _ => master.starts_with("local") && !master.starts_with("local-cluster"),
-    };
-    is_made_by_spark.then(|| {
+    if settings.is_yarn() {
+        match port_of_node_managers(settings) {
+            Port::Theirs => return None,
+            Port::MayBeTheirs(port) => return Some(port_of_yarn(port)),
+            Port::Other => {}
+        }
+    }
+    settings.makes_a_secret().then(|| {
         SECRET_NOT_SHARED.error(format!(
             "spark.authenticate is true, and with spark.master={master} Spark makes a secret that \
              the named services do not have: all shuffles are left to plain Spark \
@@ -147,15 +167,40 @@ fn secret(settings: &Settings) -> Option<Finding> {
 }
 
 /// Whether the services are where Spark looks for the shuffle services of NodeManagers.
-fn are_of_node_managers(settings: &Settings) -> bool {
-    let port = settings.get("spark.shuffle.service.port");
-    let port = port
-        .and_then(|port| port.parse().ok())
-        .unwrap_or(SPARK_PORT);
-    let listed = addresses(settings.get_or("spark.lodestone.services", ""));
-    let is_there = |one: &String| host_and_port(one).is_some_and(|(_, named)| named == port);
-    settings.is_true("spark.shuffle.service.enabled", false)
-        && listed.is_ok_and(|listed| listed.iter().all(is_there))
+enum Port {
+    Theirs,
+    MayBeTheirs(u16),
+    Other,
+}
+
+fn port_of_node_managers(settings: &Settings) -> Port {
+    let listed = addresses(settings.get_or("spark.lodestone.services", "")).unwrap_or_default();
+    let ports = listed.iter().filter_map(|one| Some(host_and_port(one)?.1));
+    let ports: BTreeSet<u16> = ports.collect();
+    let only = ports.first().copied().filter(|_| ports.len() == 1);
+    let (true, Some(named)) = (
+        settings.is_true("spark.shuffle.service.enabled", false),
+        only,
+    ) else {
+        return Port::Other;
+    };
+    match settings.get("spark.shuffle.service.port") {
+        Some(port) if port.parse() == Ok(named) => Port::Theirs,
+        Some(_) => Port::Other,
+        None if named == SPARK_PORT => Port::Theirs,
+        None => Port::MayBeTheirs(named),
+    }
+}
+
+fn port_of_yarn(port: u16) -> Finding {
+    SECRET_NOT_SHARED
+        .note(format!(
+            "the services have the port {port}. They get Spark's secret if they are those of the \
+             NodeManagers, and if yarn-site.xml has this port as spark.shuffle.service.port"
+        ))
+        .instead(format!(
+            "Set spark.shuffle.service.port={port}, or look into yarn-site.xml."
+        ))
 }
 
 /// The daemon that the plugin starts reads no key store of Java.
@@ -194,7 +239,7 @@ fn serializer(settings: &Settings) -> Option<Finding> {
                 numbers are left to plain Spark (SERIALIZER_NOT_RELOCATABLE)";
     Some(match settings.get("spark.serializer") {
         Some(KRYO) => SERIALIZER.ok(format!("spark.serializer is {KRYO}")),
-        None => SERIALIZER.warning(format!(
+        None => SERIALIZER.note(format!(
             "spark.serializer is not set, and is Java's: {left}"
         )),
         Some(java) if java.ends_with(".JavaSerializer") => {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Settings with one fault each, and what a user reads about it.
 
+mod clusters;
 mod tied;
 
 use std::fs;
@@ -162,6 +163,17 @@ fn a_secret_that_services_have_and_a_cipher_that_they_know_are_no_faults() {
         None,
         ("secret-not-shared", "error", "SECRET_NOT_SHARED"),
     );
+    // YARN's configuration may have the port.
+    let on_other_port = [
+        &of_node_managers[..],
+        &["spark.lodestone.services=host1:7447"],
+    ]
+    .concat();
+    expect(
+        &on_other_port,
+        None,
+        ("secret-not-shared", "note", "yarn-site.xml"),
+    );
     let in_pem = [
         "spark.ssl.rpc.enabled=true",
         "spark.lodestone.services=",
@@ -261,11 +273,70 @@ fn keys_that_stop_an_application_at_its_start_name_the_right_key_or_value() {
     }
     let valid = [
         "spark.lodestone.push.timeout=0MS",
-        "spark.lodestone.lease.ttl=${env:TTL}",
         "spark.lodestone.mode=Merge",
         "spark.lodestone.embedded.memory=AUTO",
     ];
     assert_eq!(bad(&with(&valid, None)), []);
+}
+
+#[test]
+fn a_key_that_the_plugin_of_another_release_took_is_a_note_after_the_application() {
+    for key in ["spark.lodestone.later", "spark.lodestone.mode"] {
+        let values = [(key.to_owned(), "later".to_owned())].into();
+        let found = keys::all(&Settings::of(values, None));
+        let [one] = found.as_slice() else {
+            panic!("{found:?}");
+        };
+        assert_eq!(one.shown().1, "note", "{found:?}");
+    }
+}
+
+#[test]
+fn a_value_with_which_spark_does_not_start_is_an_error() {
+    let words = "Set spark.authenticate to true or false";
+    expect(&["spark.authenticate=yes"], None, ("value", "error", words));
+}
+
+#[test]
+fn a_value_with_a_reference_is_a_note_and_no_check_takes_its_text_for_the_value() {
+    for change in [
+        "spark.shuffle.manager=${env:MANAGER}",
+        "spark.serializer=${spark.mine}",
+        "spark.lodestone.services=${env:SERVICES}",
+        "spark.lodestone.lease.ttl=${env:TTL}",
+        "spark.authenticate=${env:SAFE}",
+        "spark.driver.extraClassPath=${env:JARS}/x.jar",
+        "spark.master=${env:MASTER}",
+    ] {
+        let key = change.split('=').next().unwrap();
+        expect(&[change], None, ("reference", "note", key));
+    }
+}
+
+#[test]
+fn a_reference_that_no_check_meets_is_no_finding() {
+    let of_yarn = "spark.yarn.historyServer.address=${hadoopconf-yarn.host}:18080";
+    assert_eq!(bad(&with(&[of_yarn], None)), []);
+}
+
+#[test]
+fn settings_without_a_master_say_which_checks_are_left_out() {
+    let all = with(&["spark.master="], None);
+    let found = bad(&all);
+    assert_eq!((found[0].0, found[0].1), ("master", "note"), "{found:?}");
+    assert_eq!(found.len(), 1, "{found:?}");
+}
+
+#[test]
+fn a_serializer_that_is_not_set_is_a_note() {
+    let manager = WELL[1];
+    let given = [format!("{}={}", manager.0, manager.1)];
+    let found = bad(&obstacles::all(&Settings::named(&given).unwrap()));
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert_eq!(
+        (found[0].0, found[0].1),
+        ("serializer-not-relocatable", "note")
+    );
 }
 
 #[test]
@@ -327,117 +398,32 @@ fn an_engine_with_its_manager_still_needs_mode_remote_and_does_not_encrypt() {
     );
     let remote = [&gluten[..], &["spark.lodestone.mode=remote"]].concat();
     assert_eq!(bad(&with(&remote, None)), []);
+    let writer = [&remote[..], &["spark.gluten.sql.columnar.cudf=true"]].concat();
+    let left = (
+        "engine-shuffle",
+        "warning",
+        "spark.gluten.sql.columnar.cudf=false",
+    );
+    expect(&writer, None, left);
+    // Mode remote turns the engine's shuffles off, unless the user turns them on.
     let encrypted = [&remote[..], &["spark.io.encryption.enabled=true"]].concat();
-    expect(
-        &encrypted,
-        None,
-        ("engine-not-encrypted", "warning", "ENGINE_NOT_ENCRYPTED"),
-    );
-}
-
-#[test]
-fn traps_of_dynamic_allocation_and_of_mode_remote_are_found() {
-    let dynamic = [
-        "spark.dynamicAllocation.enabled=true",
-        "spark.dynamicAllocation.shuffleTracking.enabled=false",
+    assert_eq!(bad(&with(&encrypted, None)), []);
+    let on = [&encrypted[..], &["spark.gluten.sql.columnar.shuffle=true"]].concat();
+    let warned = ("engine-not-encrypted", "warning", "ENGINE_NOT_ENCRYPTED");
+    expect(&on, None, warned);
+    let comet = [
+        "spark.plugins=org.apache.spark.CometPlugin",
+        &format!("spark.shuffle.manager={}", obstacles::MANAGERS[1]),
+        "spark.comet.shuffle.mode=jvm",
     ];
-    expect(
-        &dynamic,
-        None,
-        ("dynamic-allocation", "error", "Spark refuses to start"),
+    let left = (
+        "engine-shuffle",
+        "warning",
+        "Set spark.comet.shuffle.mode=native",
     );
-    let remote = [&dynamic[..], &["spark.lodestone.mode=remote"]].concat();
-    assert_eq!(bad(&with(&remote, None)), []);
-    for (key, value) in [
-        ("spark.dynamicAllocation.shuffleTracking.enabled", "true"),
-        ("spark.sql.adaptive.localShuffleReader.enabled", "true"),
-        (
-            "spark.shuffle.sort.io.plugin.class",
-            "org.apache.spark.shuffle.sort.io.LocalDiskShuffleDataIO",
-        ),
-    ] {
-        let setting = format!("{key}={value}");
-        let changes = ["spark.lodestone.mode=remote", &setting];
-        expect(&changes, None, ("remote-defaults", "warning", key));
-    }
-}
-
-#[test]
-fn traps_of_yarn_and_kubernetes_are_found() {
-    let yarn = ["spark.master=yarn", "spark.lodestone.services="];
-    expect(
-        &yarn,
-        None,
-        (
-            "memory-overhead",
-            "warning",
-            "Set spark.executor.memoryOverhead=704m",
-        ),
-    );
-    let large = [
-        &yarn[..],
-        &[
-            "spark.executor.memory=20g",
-            "spark.executor.memoryOverhead=2g",
-        ],
-    ]
-    .concat();
-    expect(
-        &large,
-        None,
-        ("memory-overhead", "warning", "memoryOverhead=2368m"),
-    );
-    let raised = [&yarn[..], &["spark.executor.memoryOverhead=704"]].concat();
-    assert_eq!(bad(&with(&raised, None)), []);
-    let remote = [&raised[..], &["spark.lodestone.mode=remote"]].concat();
-    expect(
-        &remote,
-        None,
-        (
-            "remote-embedded",
-            "warning",
-            "name them with spark.lodestone.services",
-        ),
-    );
-    let pods = [
-        "spark.master=k8s://https://host:6443",
-        "spark.lodestone.services=",
-        "spark.executor.memoryOverhead=1g",
-        "spark.kubernetes.local.dirs.tmpfs=true",
-    ];
-    expect(
-        &pods,
-        None,
-        ("local-dirs-tmpfs", "warning", "local.dirs.tmpfs=false"),
-    );
-    let named = ["spark.master=k8s://https://host:6443"];
-    expect(
-        &named,
-        None,
-        ("host-name-cache", "note", "-Dsun.net.inetaddr.ttl=5"),
-    );
-    let options = [
-        named[0],
-        "spark.driver.extraJavaOptions=-Dsun.net.inetaddr.ttl=5",
-        "spark.executor.extraJavaOptions=-Xint -Dsun.net.inetaddr.ttl=5",
-    ];
-    assert_eq!(bad(&with(&options, None)), []);
-}
-
-#[test]
-fn a_service_that_each_executor_would_look_for_on_its_own_host_is_found() {
-    for service in [
-        "localhost:7337",
-        "127.0.0.1:7337",
-        "[::1]:7337",
-        "0.0.0.0:7337",
-    ] {
-        let services = format!("spark.lodestone.services={service}");
-        let yarn = ["spark.master=yarn", &services];
-        expect(&yarn, None, ("loopback", "error", service));
-        expect(&[&services], None, ("loopback", "warning", service));
-        assert_eq!(bad(&with(&[&services, "spark.master=local[2]"], None)), []);
-    }
+    expect(&comet, None, left);
+    let plain = [&comet[..2], &["spark.io.encryption.enabled=true"]].concat();
+    expect(&plain, None, warned);
 }
 
 #[test]

@@ -10,12 +10,17 @@ FLAGS "flags" Error
     "Correct the flag."
 
 DIRECTORY "directory" Error
-    "a data directory does not exist, is no directory, or takes no file of this user"
+    "a data directory does not exist, is no directory, is given twice, takes no file of this user, \
+     or its file system does not answer"
     "Create it, owned by the user of the daemon, with mode 0700."
 
 DIRECTORY_ACCESS "directory-access" Warning
     "other users may rename or replace the daemon's data"
     "Let only the user of the daemon write to it (chmod go-w), or set the sticky bit."
+
+OWNER "directory-owner" Note
+    "a data directory is of another user than the one who runs this command"
+    "Run this command as the user of the daemon, who must be its owner."
 
 ROOM "room" Error
     "a disk has no more free space than the daemon leaves free (`reserve`), or a limit of files"
@@ -40,6 +45,10 @@ NOEXEC "noexec" Warning
     "Put the program `lodestone` on each host, and name it with \
      spark.lodestone.embedded.binary, or choose another spark.local.dir."
 
+BINARY "embedded-binary" Warning
+    "spark.lodestone.embedded.binary names no program of this host (`NO_SERVICE`)"
+    "Put the program `lodestone` there, on every host with executors, or remove the key."
+
 MEMORY "memory" Error
     "--memory, and what the daemon needs beside it, do not fit into the control group or the host"
     "Lower --memory, or raise the limit of the container or unit."
@@ -51,10 +60,6 @@ FILES "open-files" Warning
 PORT "port" Error
     "the address of --listen or --admin is taken, or is not of this host"
     "Stop the other process (`ss -ltnp` shows it), or choose another port."
-
-HOST_NAME "host-name" Warning
-    "the name of this host does not resolve, or to a loopback address only"
-    "Correct the name service or /etc/hosts, or name the service by its address."
 
 CLOCK "clock" Note
     "the clock of this host is not synchronised (timedatectl): certificates and the times of logs \

@@ -3,14 +3,21 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, Metadata};
+use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::channel;
+use std::thread;
+use std::time::Duration;
 
 use lodestone_store::Environment;
 use lodestone_store::fs::Space;
 use rustix::fs::{StatVfsMountFlags, statfs, statvfs};
+use rustix::process::geteuid;
 
-use super::checks::{DIRECTORY, DIRECTORY_ACCESS, FILE_SYSTEM, NOEXEC, ROOM, SAME_DISK, SPEED};
+use super::checks::{
+    BINARY, DIRECTORY, DIRECTORY_ACCESS, FILE_SYSTEM, NOEXEC, OWNER, ROOM, SAME_DISK, SPEED,
+};
 use super::speed::{self, Measured};
 use crate::config::Config;
 use crate::operator::doctor::finding::Finding;
@@ -36,25 +43,79 @@ const FILE_SYSTEMS: [(u32, &str); 7] = [
 
 const GROUP_AND_OTHERS_WRITE: u32 = 0o022;
 const STICKY: u32 = 0o1000;
+const ANYONE_EXECUTES: u32 = 0o111;
+
+/// A disk that takes so long does not work. Measuring its speed takes a few seconds.
+const DISK_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// What is found about one directory, and where it is.
+#[derive(Default)]
+pub(super) struct Looked {
+    pub(super) findings: Vec<Finding>,
+    /// The numbers of its disk and of the directory there.
+    place: Option<(u64, u64)>,
+}
 
 pub(super) fn all(config: &Config) -> Vec<Finding> {
     let mut found = Vec::new();
-    let mut by_disk = BTreeMap::<u64, Vec<String>>::new();
+    let mut by_disk = BTreeMap::<u64, BTreeMap<u64, String>>::new();
+    // One after the other: together they would slow each other down.
     for dir in &config.dirs {
-        match fs::metadata(dir) {
-            Ok(metadata) if metadata.is_dir() => {
-                let name = dir.display().to_string();
-                by_disk.entry(metadata.dev()).or_default().push(name);
-                found.extend(one(dir, &metadata, config));
-            }
-            Ok(_) => found.push(DIRECTORY.error(format!("{} is no directory", dir.display()))),
-            Err(error) => found.push(DIRECTORY.error(format!("{}: {error}", dir.display()))),
+        let (path, config) = (dir.clone(), config.clone());
+        let looked = within(dir, DISK_TIMEOUT, move || look(&path, &config));
+        found.extend(looked.findings);
+        let name = dir.display().to_string();
+        if let Some((disk, number)) = looked.place {
+            let known = by_disk
+                .entry(disk)
+                .or_default()
+                .insert(number, name.clone());
+            found.extend(known.map(|known| {
+                let text = format!("{known} and {name} are one directory");
+                DIRECTORY.error(text).instead("Name each directory once.")
+            }));
         }
     }
     for dirs in by_disk.into_values().filter(|dirs| dirs.len() > 1) {
-        found.push(SAME_DISK.warning(format!("{} are on one disk", dirs.join(" and "))));
+        let names: Vec<String> = dirs.into_values().collect();
+        found.push(SAME_DISK.warning(format!("{} are on one disk", names.join(" and "))));
     }
     found
+}
+
+/// Looks at a directory in a thread of its own: a file system on the network may hang for ever.
+pub(super) fn within(
+    dir: &Path,
+    time: Duration,
+    look: impl FnOnce() -> Looked + Send + 'static,
+) -> Looked {
+    let (sender, answers) = channel();
+    thread::spawn(move || sender.send(look()));
+    answers.recv_timeout(time).unwrap_or_else(|_| {
+        let name = dir.display();
+        let seconds = time.as_secs();
+        let text = format!("{name} gives no answer within {seconds} s: its file system hangs");
+        let remedy = "Look at the disk, or at the server and the network of this file system.";
+        Looked {
+            findings: vec![DIRECTORY.error(text).instead(remedy)],
+            place: None,
+        }
+    })
+}
+
+fn look(dir: &Path, config: &Config) -> Looked {
+    let wrong = |problem: String| Looked {
+        findings: vec![DIRECTORY.error(problem)],
+        place: None,
+    };
+    match fs::metadata(dir) {
+        Ok(metadata) if metadata.is_dir() => Looked {
+            findings: one(dir, &metadata, config),
+            place: Some((metadata.dev(), metadata.ino())),
+        },
+        Ok(_) => wrong(format!("{} is no directory", dir.display())),
+        Err(error) => wrong(format!("{}: {error}", dir.display())),
+    }
 }
 
 fn one(dir: &Path, metadata: &Metadata, config: &Config) -> Vec<Finding> {
@@ -68,13 +129,69 @@ fn one(dir: &Path, metadata: &Metadata, config: &Config) -> Vec<Finding> {
         );
         found.push(DIRECTORY_ACCESS.warning(text));
     }
+    found.extend(owner(dir, metadata.uid(), geteuid().as_raw()));
     found.extend(room(dir, config));
     found.extend(file_system(dir));
     match speed::of(dir) {
         Ok(measured) => found.push(judged(dir, &measured)),
-        Err(error) => found.push(DIRECTORY.error(format!("{name} takes no file: {error}"))),
+        Err(error) => {
+            let finding = DIRECTORY.error(format!("{name} takes no file: {error}"));
+            found.push(match error.kind() {
+                ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
+                    finding.instead("Free space there, or name another directory.")
+                }
+                _ => finding,
+            });
+        }
     }
     found
+}
+
+/// The superuser may write anywhere, and the daemon of another user may not.
+pub(super) fn owner(dir: &Path, owner: u32, this: u32) -> Option<Finding> {
+    (owner != this).then(|| {
+        let users = fs::read_to_string("/etc/passwd").unwrap_or_default();
+        let name = |id: u32| {
+            let mut fields = users
+                .lines()
+                .map(|line| line.split(':').collect::<Vec<_>>());
+            let known = fields.find(|all| all.get(2).is_some_and(|one| *one == id.to_string()));
+            let known = known.and_then(|all| all.first().map(|name| format!(" ({name})")));
+            format!("{id}{}", known.unwrap_or_default())
+        };
+        OWNER.note(format!(
+            "{} is of user {}, and this command runs as user {}",
+            dir.display(),
+            name(owner),
+            name(this)
+        ))
+    })
+}
+
+/// Looks at a path of the plugin.
+pub(super) fn of_plugin(path: PathBuf, check: fn(&Path) -> Option<Finding>) -> Vec<Finding> {
+    let name = path.clone();
+    let look = move || Looked {
+        findings: check(&path).into_iter().collect(),
+        place: None,
+    };
+    within(&name, DISK_TIMEOUT, look).findings
+}
+
+/// Looks whether the plugin could start this program here.
+pub(super) fn program(path: &Path) -> Option<Finding> {
+    let key = "spark.lodestone.embedded.binary";
+    let name = path.display();
+    let problem = match fs::metadata(path) {
+        _ if path.as_os_str().is_empty() => {
+            return Some(BINARY.warning(format!("{key} is empty")));
+        }
+        Ok(found) if !found.is_file() => "which is no file",
+        Ok(found) if found.mode() & ANYONE_EXECUTES == 0 => "which nobody may execute",
+        Ok(_) => return Some(BINARY.ok(format!("{key} is {name}, which is here"))),
+        Err(_) => "which is not on this host",
+    };
+    Some(BINARY.warning(format!("{key} is {name}, {problem}")))
 }
 
 fn room(dir: &Path, config: &Config) -> Vec<Finding> {

@@ -14,25 +14,22 @@ use std::path::PathBuf;
 use self::checks::{FILES, FLAGS, MEMORY};
 use super::finding::Finding;
 use super::settings::Settings;
+use super::sizing::{Encrypted, beside, of_connections};
 use crate::config::values::Memory;
 use crate::config::{Config, ConfigError};
 use crate::operator::figures::megabytes;
 use crate::process::files;
 use crate::process::memory::{Kernel, LEAST_BYTES};
 
-/// What a daemon needs beside its budget: a quarter, from 512 MiB on an eighth, and at least this.
-const BESIDE_BYTES: u64 = 128 << 20;
-const LARGE_BYTES: u64 = 512 << 20;
-
 /// Where the host says what it is.
 pub(super) struct Host {
     kernel: Kernel,
-    /// The file with its name.
-    name: PathBuf,
     /// The program that knows whether the clock is right.
     clock: PathBuf,
     /// Where the plugin looks if no key names local directories.
     local_dirs: Option<String>,
+    /// Where an executor of Spark's own cluster looks before that, with colons.
+    executor_dirs: Option<String>,
     /// Where Spark is.
     pub(super) spark_home: Option<PathBuf>,
 }
@@ -41,9 +38,9 @@ impl Default for Host {
     fn default() -> Self {
         Self {
             kernel: Kernel::default(),
-            name: "/proc/sys/kernel/hostname".into(),
             clock: "timedatectl".into(),
             local_dirs: std::env::var("SPARK_LOCAL_DIRS").ok(),
+            executor_dirs: std::env::var("SPARK_EXECUTOR_DIRS").ok(),
             spark_home: std::env::var_os("SPARK_HOME").map(PathBuf::from),
         }
     }
@@ -61,18 +58,27 @@ impl Host {
     }
 }
 
-/// Checks this host for a daemon with these flags. Nothing, if they name no daemon.
-pub(super) fn of_daemon(host: &Host, config: Result<Config, ConfigError>) -> Vec<Finding> {
-    let config = match config {
-        Ok(config) => config,
-        Err(ConfigError::NoDirectory) => return Vec::new(),
-        Err(error) => return vec![FLAGS.error(error.to_string())],
+/// Checks this host for a daemon with these flags, of which one is named. Nothing, if they name no
+/// daemon.
+pub(super) fn of_daemon(
+    host: &Host,
+    config: Result<Config, ConfigError>,
+    flag: Option<&str>,
+) -> Vec<Finding> {
+    let config = match (config, flag) {
+        (Ok(config), _) => config,
+        (Err(ConfigError::NoDirectory), None) => return Vec::new(),
+        (Err(ConfigError::NoDirectory), Some(flag)) => {
+            let text = format!("--{flag} is there, and --dir is missing: this host is not checked");
+            let remedy = "Name the data directories of the daemon with --dir.";
+            return vec![FLAGS.error(text).instead(remedy)];
+        }
+        (Err(error), _) => return vec![FLAGS.error(error.to_string())],
     };
     let mut found = directories::all(&config);
-    found.push(memory(host, config.memory));
+    found.push(memory(host, &config));
     found.push(open_files(config.max_connections.0, files::hard_limit()));
     found.extend(network::ports(&config));
-    found.push(network::host_name(host));
     found.push(network::clock(host));
     found
 }
@@ -81,30 +87,43 @@ pub(super) fn of_daemon(host: &Host, config: Result<Config, ConfigError>) -> Vec
 pub(super) fn of_plugin(host: &Host, settings: &Settings) -> Vec<Finding> {
     // Containers of YARN and pods have directories of their own.
     let is_elsewhere = settings.is_yarn() || settings.is_kubernetes();
-    let has_program = settings.get("spark.lodestone.embedded.binary").is_some();
-    if !settings.is_embedded() || is_elsewhere || has_program {
+    if !settings.is_embedded() || is_elsewhere {
         return Vec::new();
+    }
+    if let Some(program) = settings.get("spark.lodestone.embedded.binary") {
+        return directories::of_plugin(program.into(), directories::program);
     }
     let listed = host.local_dirs.as_deref();
     let listed = listed
         .or_else(|| settings.get("spark.local.dir"))
         .unwrap_or("/tmp");
-    let first = listed.split(',').map(str::trim).find(|dir| !dir.is_empty());
-    let checked = first.and_then(|dir| directories::noexec(dir.as_ref()));
-    checked.into_iter().collect()
+    let (listed, between) = match &host.executor_dirs {
+        Some(dirs) => (dirs.as_str(), ':'),
+        None => (listed, ','),
+    };
+    let first = listed
+        .split(between)
+        .map(str::trim)
+        .find(|dir| !dir.is_empty());
+    first.map_or_else(Vec::new, |dir| {
+        directories::of_plugin(dir.into(), directories::noexec)
+    })
 }
 
-fn memory(host: &Host, memory: Memory) -> Finding {
-    let budget = match memory {
+fn memory(host: &Host, config: &Config) -> Finding {
+    let budget = match config.memory {
         Memory::Bytes(bytes) => bytes,
         Memory::Auto => LEAST_BYTES,
     };
-    let part = if budget < LARGE_BYTES {
-        budget / 4
-    } else {
-        budget / 8
+    let encrypted = match (&config.tls_cert, &config.secrets) {
+        (Some(_), _) => Encrypted::Tls,
+        (None, Some(_)) => Encrypted::Secret,
+        (None, None) => Encrypted::No,
     };
-    let needed = budget.saturating_add(part.max(BESIDE_BYTES));
+    let connections = of_connections(config.max_connections.0, encrypted);
+    let needed = budget
+        .saturating_add(beside(budget))
+        .saturating_add(connections);
     let limits = [
         ("the control group", host.kernel.limit_of_groups()),
         ("this host", host.kernel.total()),

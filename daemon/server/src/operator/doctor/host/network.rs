@@ -1,84 +1,115 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Checks of ports, of the host's name, and of its clock.
+//! Checks of ports, and of the clock.
 
-use std::fs;
-use std::io::ErrorKind;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, ToSocketAddrs};
-use std::process::Command;
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::process::{Command, Stdio};
+use std::sync::mpsc::channel;
+use std::thread;
+use std::time::Duration;
 
 use super::Host;
-use super::checks::{CLOCK, HOST_NAME, PORT};
+use super::checks::{CLOCK, PORT};
 use crate::config::Config;
 use crate::operator::doctor::finding::Finding;
 use crate::operator::doctor::services::greeting;
 
+/// A program that knows the clock, and an admin endpoint, answer at once.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// Such an answer is far smaller, up to the words that are looked for.
+const ANSWER_BYTES_MAX: u64 = 64 << 10;
+
 pub(super) fn ports(config: &Config) -> Vec<Finding> {
-    let mut found = vec![port("listen", config.listen.0)];
-    found.extend(config.admin.map(|address| port("admin", address.0)));
+    let mut found = vec![port("listen", config.listen.0, of_service)];
+    let admin = config.admin.map(|address| address.0);
+    found.extend(admin.map(|address| port("admin", address, of_admin)));
     found
 }
 
-fn port(key: &str, address: SocketAddr) -> Finding {
+/// Looks who has a port, if somebody has it.
+fn port(key: &str, address: SocketAddr, daemon: fn(SocketAddr) -> Option<String>) -> Finding {
     match TcpListener::bind(address) {
         Ok(_) => PORT.ok(format!("--{key} {address} is free")),
-        Err(error) if error.kind() == ErrorKind::AddrInUse => taken(key, address),
+        // A daemon that runs already has its ports.
+        Err(error) if error.kind() == ErrorKind::AddrInUse => match daemon(reached(address)) {
+            Some(daemon) => PORT
+                .note(format!("--{key} {address} is taken by {daemon}"))
+                .instead("Nothing, if that is the daemon; otherwise choose another port."),
+            None => PORT.error(format!("--{key} {address} is taken by another process")),
+        },
         Err(error) => PORT
             .error(format!("--{key} {address}: {error}"))
             .instead("Choose an address of this host, and a port that the daemon may use."),
     }
 }
 
-/// A daemon that runs already has its port.
-fn taken(key: &str, address: SocketAddr) -> Finding {
-    let mut reached = address;
+fn reached(mut address: SocketAddr) -> SocketAddr {
     if address.ip().is_unspecified() {
-        reached.set_ip(IpAddr::V4(Ipv4Addr::LOCALHOST));
+        address.set_ip(IpAddr::V4(Ipv4Addr::LOCALHOST));
     }
-    match greeting(&reached.to_string()) {
-        Ok(reply) => PORT
-            .note(format!(
-                "--{key} {address} is taken by a Lodestone daemon, version {}",
-                reply.server_version
-            ))
-            .instead("Nothing, if that is the daemon; otherwise choose another port."),
-        Err(_) => PORT.error(format!("--{key} {address} is taken by another process")),
-    }
+    address
 }
 
-pub(super) fn host_name(host: &Host) -> Finding {
-    let name = fs::read_to_string(&host.name).unwrap_or_default();
-    let name = name.trim();
-    let addresses: Vec<IpAddr> = match (name, 0).to_socket_addrs() {
-        Ok(addresses) => addresses.map(|address| address.ip()).collect(),
-        Err(error) => {
-            let text = format!("the name of this host, `{name}`, does not resolve: {error}");
-            return HOST_NAME.warning(text);
-        }
-    };
-    let mut shown: Vec<String> = addresses.iter().map(IpAddr::to_string).collect();
-    shown.dedup();
-    let shown = shown.join(", ");
-    match addresses.iter().all(IpAddr::is_loopback) {
-        true => HOST_NAME.warning(format!(
-            "the name of this host, `{name}`, resolves to {shown}, where no other host reaches it"
-        )),
-        false => HOST_NAME.ok(format!(
-            "the name of this host, `{name}`, resolves to {shown}"
-        )),
-    }
+fn of_service(address: SocketAddr) -> Option<String> {
+    let reply = greeting(&address.to_string()).ok()?;
+    Some(format!(
+        "a Lodestone daemon, version {}",
+        reply.server_version
+    ))
+}
+
+fn of_admin(address: SocketAddr) -> Option<String> {
+    let page = within(move || metrics(address))?;
+    let is_ours = page.ok()?.contains("lodestone_");
+    is_ours.then(|| "the admin endpoint of a Lodestone daemon".to_owned())
+}
+
+fn metrics(address: SocketAddr) -> io::Result<String> {
+    let mut socket = TcpStream::connect_timeout(&address, ANSWER_TIMEOUT)?;
+    socket.set_read_timeout(Some(ANSWER_TIMEOUT))?;
+    socket.write_all(b"GET /metrics HTTP/1.1\r\nhost: here\r\nconnection: close\r\n\r\n")?;
+    text(socket)
+}
+
+fn text(source: impl Read) -> io::Result<String> {
+    let mut bytes = Vec::new();
+    source.take(ANSWER_BYTES_MAX).read_to_end(&mut bytes)?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// Returns what is done in time. What takes longer ends with this program.
+fn within<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+    let (sender, answers) = channel();
+    thread::spawn(move || sender.send(work()));
+    answers.recv_timeout(ANSWER_TIMEOUT).ok()
 }
 
 /// Asks the system whether the kernel's clock follows a time service.
 pub(super) fn clock(host: &Host) -> Finding {
-    let arguments = ["show", "--property=NTPSynchronized", "--value"];
-    let answer = Command::new(&host.clock).args(arguments).output();
-    let said = answer.ok().filter(|answer| answer.status.success());
-    let said = said.map(|answer| String::from_utf8_lossy(&answer.stdout).trim().to_owned());
-    match said.as_deref() {
+    match clock_says(host).as_deref() {
         Some("yes") => CLOCK.ok("the clock follows a time service (timedatectl)"),
         Some("no") => CLOCK.note("the clock follows no time service (timedatectl)"),
         _ => CLOCK
             .note("timedatectl does not say whether the clock follows a time service")
             .instead("Look whether this host, or the host of this container, has a time service."),
     }
+}
+
+fn clock_says(host: &Host) -> Option<String> {
+    let mut child = Command::new(&host.clock)
+        .args(["show", "--property=NTPSynchronized", "--value"])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .ok()?;
+    let said = child
+        .stdout
+        .take()
+        .and_then(|out| within(move || text(out)));
+    // It has said all, or says nothing.
+    let _ = child.kill();
+    let _ = child.wait();
+    Some(said?.ok()?.trim().to_owned())
 }

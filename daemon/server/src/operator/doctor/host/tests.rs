@@ -15,7 +15,7 @@ use crate::config::ServeArgs;
 
 const TOTAL_KIB: u64 = 8 << 20;
 
-/// A host whose files are in a folder. It has 8 GiB, a name with an address, and the right time.
+/// A host whose files are in a folder. It has 8 GiB, and the right time.
 struct Made {
     folder: TempDir,
     host: Host,
@@ -31,16 +31,14 @@ impl Made {
         fs::set_permissions(at("data"), Permissions::from_mode(0o700)).unwrap();
         let host = Host {
             kernel: Kernel::at(at("proc"), at("groups")),
-            name: at("hostname"),
             clock: at("timedatectl"),
             local_dirs: None,
+            executor_dirs: None,
             spark_home: None,
         };
         let made = Self { folder, host };
         made.write("proc/meminfo", &format!("MemTotal: {TOTAL_KIB} kB\n"));
         made.write("proc/self/cgroup", "0::/unit\n");
-        // An address is a name that resolves to itself.
-        made.write("hostname", "192.0.2.7\n");
         made.say("yes");
         made
     }
@@ -82,7 +80,7 @@ impl Made {
         let command = ServeArgs::augment_args(clap::Command::new("serve"));
         let matches = command.get_matches_from([&["serve"], &usual[..], flags].concat());
         let args = ServeArgs::from_arg_matches(&matches).unwrap();
-        let found = of_daemon(&self.host, args.config());
+        let found = of_daemon(&self.host, args.config(), None);
         let shown = found.iter().map(Finding::shown);
         // The limit of open files, the disk and its speed are those of the machine of the test.
         let of_machine = ["open-files", "speed", "file-system"];
@@ -206,11 +204,16 @@ fn the_first_local_directory_is_looked_at_only_if_the_plugin_would_start_a_daemo
     assert!(lines(&[&setting], None).contains(&format!("can run in {first}, ")));
     assert!(lines(&[&setting], Some(&second)).contains(&format!("can run in {second}, ")));
     assert!(lines(&[], None).contains("can run in /tmp, "));
-    for elsewhere in [
-        "spark.master=yarn",
-        "spark.lodestone.services=host1:7337",
-        "spark.lodestone.embedded.binary=/usr/bin/lodestone",
-    ] {
+    // What Spark's own worker says to its executors comes before all others.
+    let host = Host {
+        local_dirs: Some(first.clone()),
+        executor_dirs: Some(format!("{second}:{first}")),
+        ..Host::default()
+    };
+    let found = of_plugin(&host, &Settings::default());
+    let line = found[0].shown().2;
+    assert!(line.contains(&format!("can run in {second}, ")), "{line}");
+    for elsewhere in ["spark.master=yarn", "spark.lodestone.services=host1:7337"] {
         assert_eq!(lines(&[&setting, elsewhere], None), "");
     }
 }
@@ -290,24 +293,95 @@ fn a_port_that_is_taken_or_an_address_of_another_host_is_an_error() {
 }
 
 #[test]
-fn a_host_whose_name_leads_nowhere_or_to_itself_is_a_warning() {
-    let made = Made::new();
-    made.write("hostname", "no-such-host.invalid\n");
-    made.expect(&[], "host-name", "warning", "does not resolve");
-    made.write("hostname", "localhost\n");
-    made.expect(
-        &[],
-        "host-name",
-        "warning",
-        "where no other host reaches it",
-    );
-}
-
-#[test]
 fn a_clock_that_follows_no_time_service_is_a_note() {
     let made = Made::new();
     made.say("no");
     made.expect(&[], "clock", "note", "follows no time service");
     made.say("'what?'");
     made.expect(&[], "clock", "note", "does not say");
+}
+
+#[test]
+fn a_program_for_the_clock_that_says_nothing_is_not_waited_for() {
+    let made = Made::new();
+    made.write("timedatectl", "#!/bin/sh\nexec sleep 1000\n");
+    made.expect(&[], "clock", "note", "does not say");
+}
+
+#[test]
+fn a_directory_that_is_given_twice_is_an_error() {
+    let made = Made::new();
+    let again = format!("{}/../data", made.data());
+    let both = format!("{},{again}", made.data());
+    made.expect(&["--dir", &both], "directory", "error", "are one directory");
+}
+
+#[test]
+fn a_file_system_that_hangs_is_an_error_after_a_while() {
+    let (release, held) = std::sync::mpsc::channel::<()>();
+    let hangs = move || {
+        let _ = held.recv();
+        directories::Looked::default()
+    };
+    let time = std::time::Duration::from_millis(10);
+    let looked = directories::within(Path::new("/nfs"), time, hangs);
+    let (check, level, line) = looked.findings[0].shown();
+    assert_eq!((check, level), ("directory", "error"));
+    assert!(line.contains("/nfs gives no answer"), "{line}");
+    drop(release);
+}
+
+#[test]
+fn a_directory_of_another_user_is_a_note_with_both_users() {
+    let (check, level, line) = directories::owner(Path::new("/data"), 12_345, 0)
+        .unwrap()
+        .shown();
+    assert_eq!((check, level), ("directory-owner", "note"));
+    assert!(
+        line.contains("of user 12345, and this command runs as user 0 (root)"),
+        "{line}"
+    );
+    assert!(directories::owner(Path::new("/data"), 7, 7).is_none());
+}
+
+#[test]
+fn a_program_for_the_plugin_that_cannot_run_is_a_warning() {
+    let made = Made::new();
+    made.write("lodestone", "");
+    let path = |name: &str| made.folder.path().join(name);
+    for (program, words) in [
+        (path("none"), "which is not on this host"),
+        (path("data"), "which is no file"),
+        (path("lodestone"), "which nobody may execute"),
+        ("".into(), "is empty"),
+    ] {
+        let setting = format!("spark.lodestone.embedded.binary={}", program.display());
+        let found = of_plugin(&made.host, &Settings::named(&[setting]).unwrap());
+        let (check, level, line) = found[0].shown();
+        assert_eq!((check, level), ("embedded-binary", "warning"));
+        assert!(line.contains(words), "{line}");
+    }
+    made.say("yes");
+    let found = directories::program(&path("timedatectl")).unwrap();
+    assert_eq!(found.shown().1, "ok");
+}
+
+#[test]
+fn connections_that_encrypt_need_memory_beside() {
+    let made = Made::new();
+    let secret = made.folder.path().join("secret").display().to_string();
+    // 512 MiB, an eighth of it or 128 MiB, and 256 MiB for 4,096 connections.
+    let limit = 896_u64 << 20;
+    let flags = [
+        "--memory",
+        "512m",
+        "--max-connections",
+        "4096",
+        "--secrets",
+        &secret,
+    ];
+    made.write("groups/unit/memory.max", &format!("{limit}\n"));
+    assert_eq!(made.with(&flags), []);
+    made.write("groups/unit/memory.max", &format!("{}\n", limit - 1));
+    made.expect(&flags, "memory", "error", "needs up to 939.5 MB");
 }

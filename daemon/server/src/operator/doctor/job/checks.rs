@@ -35,6 +35,6 @@ TROUBLE "trouble" Warning
     "The remedy of the reason that counts most."
 
 SERVICE_AT_END "service-at-end" Warning
-    "at the end of the application, the driver did not use a service"
+    "at the end of the application, the driver did not use a service that the settings name"
     "Ask the service itself: lodestone doctor --services HOST:PORT."
 }

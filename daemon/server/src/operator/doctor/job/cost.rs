@@ -90,7 +90,7 @@ fn largest<'a>(
     counts: impl Fn(&str) -> bool,
 ) -> Option<(&'a str, u64)> {
     let all = shuffle.counts.reasons.iter();
-    all.filter(|(code, _)| counts(code) && reasons.can_change(code))
+    all.filter(|(code, count)| counts(code) && reasons.matters(shuffle, code, **count))
         .map(|(code, count)| (code.as_str(), *count))
         .max_by_key(|(code, count)| (!code.ends_with(CONSEQUENCE), *count))
 }
@@ -116,7 +116,8 @@ fn originals(shuffle: &Shuffle, reasons: &Reasons<'_>) -> Option<Cost> {
     let of_blocks = |code: &str| !OF_OTHER_THINGS.contains(&code);
     let (code, count) = largest(shuffle, reasons, of_blocks).filter(|_| read > 0 && is_merged)?;
     let all = shuffle.counts.reasons.iter();
-    let lost = all.filter(|(code, _)| of_blocks(code) && reasons.can_change(code));
+    let lost =
+        all.filter(|(code, count)| of_blocks(code) && reasons.matters(shuffle, code, **count));
     let lost: u64 = lost.map(|(_, count)| count).sum();
     let millis = lost.min(read) as f64 * read_millis(shuffle);
     let text = format!(

@@ -18,7 +18,7 @@ use super::finding::Finding;
 use super::settings::Settings;
 use crate::cli::address::LogAddress;
 use crate::operator::event_log;
-use crate::operator::explain::logged::{LoggedError, Merged};
+use crate::operator::explain::logged::{Logged, LoggedError, Merged};
 use crate::operator::figures::number;
 
 /// Findings about single shuffles, at most. The sums have all of them.
@@ -30,20 +30,15 @@ pub(super) fn all(log: &LogAddress) -> Result<Vec<Finding>, LoggedError> {
     let outcome = event_log::read(log, &mut said)?;
     let (reports, logged) = said;
     let settings = Settings::of(logged.values, logged.spark);
+    let has_settings = settings.below("spark.").next().is_some();
     let mut found = match reports.of(log, outcome) {
-        Ok(logged) => {
-            let mut found: Vec<Finding> =
-                logged.notes.into_iter().map(|n| REPORT.note(n)).collect();
-            match Record::deserialize(logged.report) {
-                Ok(record) => found.extend(of_record(&record)),
-                Err(error) => found.push(REPORT.warning(format!("the report: {error}"))),
-            }
-            found
+        Ok(logged) => of_report(logged, settings.is_embedded()),
+        Err(error) if has_settings || matches!(error, LoggedError::NoReport { .. }) => {
+            vec![REPORT.warning(error.to_string())]
         }
-        Err(error @ LoggedError::NoReport { .. }) => vec![REPORT.warning(error.to_string())],
         Err(error) => return Err(error),
     };
-    if settings.below("spark.").next().is_some() {
+    if has_settings {
         found.extend(configuration::all(&settings));
     } else {
         found.push(REPORT.note("the event log has no settings of the application"));
@@ -51,7 +46,31 @@ pub(super) fn all(log: &LogAddress) -> Result<Vec<Finding>, LoggedError> {
     Ok(found)
 }
 
-fn of_record(record: &Record) -> Vec<Finding> {
+fn of_report(logged: Logged, is_embedded: bool) -> Vec<Finding> {
+    let notes = logged.notes.into_iter();
+    let mut found: Vec<Finding> = notes.map(|note| REPORT.note(note)).collect();
+    match Record::deserialize(logged.report) {
+        Ok(record) => {
+            found.extend(of_shuffles(&record));
+            // The daemon of a container ends with it.
+            if !is_embedded {
+                found.extend(of_services(&record));
+            }
+        }
+        Err(error) => found.push(REPORT.warning(format!("the report: {error}"))),
+    }
+    found
+}
+
+fn of_services(record: &Record) -> impl Iterator<Item = Finding> {
+    let lost = record.services.iter().filter(|one| one.is_out_of_use());
+    lost.map(|service| {
+        let text = format!("{} was {} for the driver", service.host_port, service.state);
+        SERVICE_AT_END.warning(text)
+    })
+}
+
+fn of_shuffles(record: &Record) -> Vec<Finding> {
     let reasons = record.reasons();
     let mut costs: Vec<_> = record
         .shuffles
@@ -69,10 +88,6 @@ fn of_record(record: &Record) -> Vec<Finding> {
             SUMS.note(text)
                 .instead("Read all with lodestone explain --event-log FILE."),
         );
-    }
-    for service in record.services.iter().filter(|one| one.is_out_of_use()) {
-        let text = format!("{} was {} for the driver", service.host_port, service.state);
-        found.push(SERVICE_AT_END.warning(text));
     }
     found
 }

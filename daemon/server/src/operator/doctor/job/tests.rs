@@ -2,7 +2,9 @@
 //! Event logs of applications that lost time, each for one reason.
 
 use std::fs;
+use std::path::{Path, PathBuf};
 
+use ruzstd::encoding::{CompressionLevel, compress_to_vec};
 use serde_json::{Value, json};
 
 use super::*;
@@ -201,16 +203,164 @@ fn of_many_shuffles_the_cheap_ones_are_left_out_with_their_number() {
 #[test]
 fn a_service_that_the_driver_gave_up_is_a_warning() {
     let services = json!([{"hostPort": "10.0.0.9:7337", "state": "suspect"}]);
-    let lines = [
-        well(),
-        reported(&json!({"totals": {}, "services": services})),
-    ];
+    let said = reported(&json!({"totals": {}, "services": services}));
+    let named = environment(&json!({"spark.lodestone.services": "10.0.0.9:7337"}));
+    let lines = [named, said.clone()];
     let found: Vec<_> = log(&lines).unwrap().iter().map(Finding::shown).collect();
     assert_eq!((found[1].0, found[1].1), ("service-at-end", "warning"));
     assert!(
         found[1].2.contains("10.0.0.9:7337 was suspect"),
         "{}",
         found[1].2
+    );
+    // The daemon of a container ends with it.
+    let found = log(&[well(), said]).unwrap();
+    let is_of_service = |one: &Finding| one.shown().0 == "service-at-end";
+    assert!(!found.iter().any(is_of_service), "{found:?}");
+}
+
+#[test]
+fn only_reasons_that_say_nothing_and_no_more_are_harmless() {
+    let code = include_str!(concat!(
+        "../../../../../../client/spark/src/main/scala/org/apache/spark/shuffle/lodestone/",
+        "plan/Reason.scala"
+    ));
+    let is_code = |text: &&str| {
+        let mut bytes = text.bytes();
+        !text.is_empty() && bytes.all(|byte| byte.is_ascii_uppercase() || byte == b'_')
+    };
+    let mut seen = Vec::new();
+    for definition in code.split("reason(\n").skip(1) {
+        let mut texts = definition.split('"').skip(1).step_by(2);
+        let code = texts.next().filter(is_code).unwrap();
+        let begins = |begin: &str| definition.contains(&format!("\"{begin}"));
+        if begins("Nothing.") || begins("Nothing:") {
+            seen.push(code);
+        } else if ["FEW_BLOCKS", "LARGE_BLOCKS"].contains(&code) {
+            assert!(
+                begins("Nothing, or set spark.lodestone.mode=merge"),
+                "{code}"
+            );
+            seen.push(code);
+        }
+    }
+    assert_eq!(seen, record::HARMLESS);
+}
+
+#[test]
+fn a_remedy_that_goes_on_after_nothing_is_printed_unless_its_reason_is_rare() {
+    let nothing_but = "Nothing, if there are few. Otherwise look for services that are slow.";
+    let (io, late) = (
+        "Nothing, or remove the plugin.",
+        json!({"PUSH_TOO_LATE": 20}),
+    );
+    let with = |reasons: &Value| {
+        let said = reported(&json!({
+            "totals": {"shuffles": 2, "merged": 1, "plain": 1},
+            "remedies": {"PUSH_TOO_LATE": nothing_but, "CUSTOM_SHUFFLE_IO": io},
+            "shuffles": [
+                {"shuffleId": 0, "state": "merged", "originalsRead": 20, "mergedBlocksRead": 80,
+                 "maps": 10, "partitions": 10, "reasons": reasons},
+                {"shuffleId": 1, "state": "plain", "decision": "CUSTOM_SHUFFLE_IO"},
+            ],
+        }));
+        let found = log(&[well(), said]).unwrap();
+        let lines = found.iter().map(|one| one.shown().2);
+        lines.collect::<String>()
+    };
+    let all = with(&late);
+    assert!(all.contains(nothing_but) && all.contains(io), "{all}");
+    let rare = with(&json!({"PUSH_TOO_LATE": 10}));
+    assert!(!rare.contains(nothing_but) && rare.contains(io), "{rare}");
+}
+
+#[test]
+fn the_report_of_another_release_without_remedies_has_no_warnings_for_harmless_codes() {
+    let said = reported(&json!({
+        "totals": {"shuffles": 1, "merged": 1, "reasons": {"LOCAL_MAP_READ": 7}},
+        "shuffles": [{"shuffleId": 0, "state": "merged", "originalsRead": 7,
+                      "mergedBlocksRead": 9, "reasons": {"LOCAL_MAP_READ": 7}}],
+    }));
+    let found = log(&[well(), said]).unwrap();
+    assert_eq!(exit_code(&found), 0, "{found:#?}");
+}
+
+/// Two events of the driver, with 1 and with 2 merged shuffles.
+fn two_reports() -> [String; 2] {
+    [1, 2].map(|count| {
+        reported(&json!({
+            "totals": {"shuffles": count, "merged": count},
+            "shuffles": [{"shuffleId": count, "state": "merged",
+                          "reasons": {"FETCH_TIMED_OUT": 3}}],
+        }))
+    })
+}
+
+fn packed(text: &str) -> Vec<u8> {
+    compress_to_vec(text.as_bytes(), CompressionLevel::Fastest)
+}
+
+#[test]
+fn a_log_that_is_cut_in_the_middle_of_a_frame_gives_what_is_before_it_and_says_so() {
+    let [first, second] = two_reports();
+    let whole = packed(&format!("{}{first}", well()));
+    let cut = packed(&second);
+    let content = [&whole[..], &cut[..cut.len() / 2]].concat();
+    expect_cut(|folder| {
+        let path = folder.join("app-1.zstd");
+        fs::write(&path, &content).unwrap();
+        path
+    });
+    expect_cut(|folder| {
+        let path = folder.join("eventlog_v2_app-1");
+        fs::create_dir(&path).unwrap();
+        fs::write(path.join("events_1_app-1.zstd"), &whole).unwrap();
+        fs::write(path.join("events_2_app-1.zstd"), &cut[..cut.len() / 2]).unwrap();
+        path
+    });
+}
+
+fn expect_cut(write: impl Fn(&Path) -> PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    let found = all(&LogAddress::Path(write(folder.path()))).unwrap();
+    let shown: Vec<_> = found.iter().map(Finding::shown).collect();
+    assert_eq!((shown[0].0, shown[0].1), ("report", "note"), "{shown:#?}");
+    assert!(shown[0].2.contains("What follows the damage is left out"));
+    assert!(
+        shown[1].2.contains("1 shuffles: 1 merged"),
+        "{}",
+        shown[1].2
+    );
+    assert_eq!(
+        (shown[2].0, shown[2].1),
+        ("trouble", "warning"),
+        "{shown:#?}"
+    );
+    let manager = ("shuffle-manager", "ok");
+    assert!(
+        shown.iter().any(|one| (one.0, one.1) == manager),
+        "{shown:#?}"
+    );
+}
+
+#[test]
+fn a_log_that_is_cut_before_the_first_report_still_has_its_settings() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("app-1");
+    let cut = packed(&two_reports()[0]);
+    let content = [&packed(&well())[..], &cut[..cut.len() / 2]].concat();
+    fs::write(&path, content).unwrap();
+    let found = all(&LogAddress::Path(path)).unwrap();
+    let shown: Vec<_> = found.iter().map(Finding::shown).collect();
+    assert_eq!(
+        (shown[0].0, shown[0].1),
+        ("report", "warning"),
+        "{shown:#?}"
+    );
+    assert_eq!(
+        (shown[1].0, shown[1].1),
+        ("shuffle-manager", "ok"),
+        "{shown:#?}"
     );
 }
 

@@ -36,6 +36,11 @@ SECRET "secret" Error
     "Give the service the secret of the application (--secrets), and the application the same one \
      (spark.authenticate.secret)."
 
+ENCRYPTION "encryption" Error
+    "the service takes encrypted connections only, and the application authenticates without \
+     encryption"
+    "Set spark.network.crypto.enabled=true, or start the daemon without --encrypted-only."
+
 TLS "tls" Error
     "`spark.ssl.rpc.enabled` is on, and the service has no certificate"
     "Start the daemon with --tls-cert and --tls-key."

@@ -33,13 +33,26 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 const SLOW_SECONDS: f64 = 1.0;
 
 /// Services that are asked at the same time.
-const AT_A_TIME: usize = 16;
+const AT_A_TIME: usize = 64;
 
 /// A driver plans no shuffle for services with more of their memory in use, in percent.
 const STRAINED_PERCENT: u64 = 85;
 
+/// What to do if a check panics.
+const BUG: &str = "Report it, with what is on stderr.";
+
 /// With less than this on all disks of a service, a shuffle of some size does not fit.
 const LOW_DISK_BYTES: u64 = 4 << 30;
+
+/// The keys that say how an application connects to services. Without its secret, the other checks
+/// still have a result.
+pub(super) const READ: [&str; 5] = [
+    "spark.authenticate",
+    "spark.network.crypto.enabled",
+    "spark.ssl.rpc.enabled",
+    "spark.lodestone.replicas",
+    "spark.master",
+];
 
 /// What is known of the application whose services these are.
 pub(super) struct Clients<'a> {
@@ -63,12 +76,13 @@ pub(super) fn all(listed: &str, clients: &Clients<'_>) -> Vec<Finding> {
         Ok(named) => named,
         Err(problem) => return vec![ADDRESS.error(problem)],
     };
-    let is_dns = listed.trim_start().starts_with("dns:");
-    let (resolved, failures) = resolved(&named, is_dns);
-    found.extend(failures);
+    let services = match to_ask(listed, named) {
+        Ok(services) => services,
+        Err(finding) => return vec![finding],
+    };
     let mut answered = Vec::new();
-    for part in resolved.chunks(AT_A_TIME) {
-        for (findings, reply) in at_once(part, clients) {
+    for part in services.chunks(AT_A_TIME) {
+        for (findings, reply) in at_once(part, |name, known| one(name, known, clients)) {
             found.extend(findings);
             answered.extend(reply);
         }
@@ -77,37 +91,75 @@ pub(super) fn all(listed: &str, clients: &Clients<'_>) -> Vec<Finding> {
     found
 }
 
-/// Returns addresses as a person knows them, each with what it resolves to.
-fn resolved(named: &[String], is_dns: bool) -> (Vec<(String, SocketAddr)>, Vec<Finding>) {
-    let (mut all, mut failures) = (Vec::new(), Vec::new());
-    for name in named {
-        match name.to_socket_addrs() {
-            Ok(addresses) if is_dns => all.extend(addresses.map(|one| (one.to_string(), one))),
-            Ok(mut addresses) => all.extend(addresses.next().map(|one| (name.clone(), one))),
-            Err(error) => {
-                let text = format!("{name} does not resolve on this host: {error}");
-                failures.push(ADDRESS.error(text));
-            }
+/// A service as a person knows it, and its address, if that was asked for before.
+type Named = (String, Option<SocketAddr>);
+
+/// A name with `dns:` stands for all of its addresses. Others are asked for later, by many threads:
+/// a name service that is silent takes its time for each.
+fn to_ask(listed: &str, named: Vec<String>) -> Result<Vec<Named>, Finding> {
+    let is_dns = listed.trim_start().starts_with("dns:");
+    match named.first().filter(|_| is_dns) {
+        Some(name) => {
+            let addresses = resolved(name)?.into_iter();
+            Ok(addresses.map(|one| (one.to_string(), Some(one))).collect())
         }
+        None => Ok(named.into_iter().map(|name| (name, None)).collect()),
     }
-    (all, failures)
+}
+
+/// Resolves a name as a JVM does, which takes the addresses of IPv4 first.
+fn resolved(name: &str) -> Result<Vec<SocketAddr>, Finding> {
+    let addresses = name.to_socket_addrs();
+    addresses
+        .map(|addresses| in_order(addresses.collect()))
+        .map_err(|error| ADDRESS.error(format!("{name} does not resolve on this host: {error}")))
+}
+
+fn in_order(mut addresses: Vec<SocketAddr>) -> Vec<SocketAddr> {
+    // Stable: the order of the name service counts within each kind.
+    addresses.sort_by_key(SocketAddr::is_ipv6);
+    addresses
 }
 
 type Asked = (Vec<Finding>, Option<Answered>);
 
-fn at_once(services: &[(String, SocketAddr)], clients: &Clients<'_>) -> Vec<Asked> {
+fn at_once(
+    services: &[Named],
+    ask: impl Fn(&str, Option<SocketAddr>) -> Asked + Sync,
+) -> Vec<Asked> {
+    let ask = &ask;
     thread::scope(|scope| {
-        let each = |(name, address)| scope.spawn(move || one(name, address, clients));
         let threads: Vec<_> = services
             .iter()
-            .map(|(name, address)| each((name, *address)))
+            .map(|(name, known)| (name, scope.spawn(move || ask(name, *known))))
             .collect();
-        let ended = threads.into_iter().map(thread::ScopedJoinHandle::join);
-        ended.filter_map(Result::ok).collect()
+        let ended = threads.into_iter().map(|(name, thread)| {
+            let failed = |_| {
+                let text = format!("{name}: this check itself failed, and says nothing of it");
+                (vec![REACH.error(text).instead(BUG)], None)
+            };
+            thread.join().unwrap_or_else(failed)
+        });
+        ended.collect()
     })
 }
 
-fn one(name: &str, address: SocketAddr, clients: &Clients<'_>) -> Asked {
+fn one(name: &str, known: Option<SocketAddr>, clients: &Clients<'_>) -> Asked {
+    let first = match known {
+        Some(address) => Ok(Some(address)),
+        None => resolved(name).map(|all| all.first().copied()),
+    };
+    match first {
+        Ok(Some(address)) => at(name, address, clients),
+        Ok(None) => {
+            let text = format!("{name} resolves to no address on this host");
+            (vec![ADDRESS.error(text)], None)
+        }
+        Err(finding) => (vec![finding], None),
+    }
+}
+
+fn at(name: &str, address: SocketAddr, clients: &Clients<'_>) -> Asked {
     let watch = Stopwatch::start();
     let at = address.to_string();
     let reply = match greeting(&at) {
@@ -140,7 +192,7 @@ pub(super) fn greeting(address: &str) -> Result<HelloReply, AskError> {
         protocol_version: PROTOCOL_VERSION,
         client_name: format!("lodestone-doctor/{}", env!("CARGO_PKG_VERSION")),
     };
-    Asking::connect(address, ANSWER_TIMEOUT)?.ask(&hello)
+    Asking::connect_for(address, ANSWER_TIMEOUT)?.ask(&hello)
 }
 
 fn unreachable(name: &str, at: &str, error: &AskError) -> Finding {

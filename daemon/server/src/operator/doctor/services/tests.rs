@@ -188,3 +188,78 @@ fn a_service_that_does_not_answer_is_an_error_after_five_seconds() {
     assert_eq!((check, level), ("reach", "error"));
     assert!(line.contains("does not answer within 5 s"), "{line}");
 }
+
+#[test]
+fn an_address_of_ipv4_comes_before_those_of_ipv6() {
+    let all = ["[::1]:1", "10.0.0.2:1", "[::2]:1", "10.0.0.1:1"];
+    let ordered = in_order(all.map(|one| one.parse().unwrap()).to_vec());
+    let shown: Vec<String> = ordered.iter().map(SocketAddr::to_string).collect();
+    assert_eq!(shown, ["10.0.0.2:1", "10.0.0.1:1", "[::1]:1", "[::2]:1"]);
+}
+
+#[test]
+fn a_check_that_panics_is_an_error() {
+    let asked = at_once(&[("host1:7337".to_owned(), None)], |_, _| panic!("a bug"));
+    let (check, level, line) = only(&asked[0].0);
+    assert_eq!((check, level), ("reach", "error"));
+    assert!(
+        line.contains("host1:7337: this check itself failed"),
+        "{line}"
+    );
+}
+
+/// Sends a byte of a frame now and then, for as long as somebody listens.
+fn drips(bytes: &'static [u8]) -> (SocketAddr, thread::JoinHandle<()>) {
+    let slow = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = slow.local_addr().unwrap();
+    let program = thread::spawn(move || {
+        let (mut socket, _) = slow.accept().unwrap();
+        socket
+            .set_read_timeout(Some(Duration::from_millis(500)))
+            .unwrap();
+        let mut bytes = bytes.iter();
+        // The read is the wait: it ends at the time-out, or when the other end leaves.
+        loop {
+            match std::io::Read::read(&mut socket, &mut [0; 4096]) {
+                Ok(0) => return,
+                Ok(_) => {}
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    let Some(byte) = bytes.next() else { return };
+                    if socket.write_all(&[*byte]).is_err() {
+                        return;
+                    }
+                }
+                Err(_) => return,
+            }
+        }
+    });
+    (address, program)
+}
+
+#[test]
+fn a_service_that_sends_byte_after_byte_has_five_seconds_in_all() {
+    // The length of a frame, its type, the number of the request, the length of the body.
+    static FRAME: [u8; 64] = [
+        0, 0, 0, 0, 0, 0, 0, 64, 4, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 43, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+        0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+        0, 0, 0, 0,
+    ];
+    let (address, program) = drips(&FRAME);
+    let (check, level, line) = only(&all(&address.to_string(), &CLIENTS));
+    assert_eq!((check, level), ("reach", "error"));
+    assert!(line.contains("does not answer within 5 s"), "{line}");
+    program.join().unwrap();
+
+    // The head of a record of TLS that has a handshake.
+    static RECORD: [u8; 64] = [
+        22, 3, 3, 0, 59, 2, 0, 0, 55, 3, 3, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+        0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+        0, 0, 0, 0, 0,
+    ];
+    let (address, program) = drips(&RECORD);
+    let watch = Stopwatch::start();
+    let (check, level, _) = tls::check("host1:7337", address).shown();
+    assert_eq!((check, level), ("tls", "error"));
+    assert!(watch.seconds() < 10.0);
+    program.join().unwrap();
+}

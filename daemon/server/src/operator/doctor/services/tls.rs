@@ -2,9 +2,10 @@
 //! Whether a service speaks TLS. Its certificate is not judged: Spark without a trust store takes
 //! any, and with one what only a JVM can read.
 
-use std::io::{self, Write};
+use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
+use std::time::Duration;
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::ring::default_provider;
@@ -16,6 +17,7 @@ use rustls::{
 
 use super::ANSWER_TIMEOUT;
 use super::checks::TLS;
+use crate::metrics::stopwatch::Stopwatch;
 use crate::operator::doctor::finding::Finding;
 use crate::operator::doctor::settings::Settings;
 
@@ -43,14 +45,49 @@ fn handshake(address: SocketAddr) -> io::Result<()> {
         .with_no_client_auth();
     let name = ServerName::IpAddress(address.ip().into());
     let connection = ClientConnection::new(Arc::new(config), name).map_err(io::Error::other)?;
+    let begun = Stopwatch::start();
     let socket = TcpStream::connect_timeout(&address, ANSWER_TIMEOUT)?;
-    socket.set_read_timeout(Some(ANSWER_TIMEOUT))?;
-    socket.set_write_timeout(Some(ANSWER_TIMEOUT))?;
+    let socket = Hurried { socket, begun };
     let mut stream = StreamOwned::new(connection, socket);
     while stream.conn.is_handshaking() {
         stream.conn.complete_io(&mut stream.sock)?;
     }
     stream.flush()
+}
+
+/// A socket whose bytes come within the time of one answer, or not at all.
+struct Hurried {
+    socket: TcpStream,
+    begun: Stopwatch,
+}
+
+impl Hurried {
+    fn left(&self) -> io::Result<Duration> {
+        let spent = Duration::from_secs_f64(self.begun.seconds());
+        let left = ANSWER_TIMEOUT.saturating_sub(spent);
+        match left.is_zero() {
+            true => Err(ErrorKind::TimedOut.into()),
+            false => Ok(left),
+        }
+    }
+}
+
+impl Read for Hurried {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.socket.set_read_timeout(Some(self.left()?))?;
+        self.socket.read(buffer)
+    }
+}
+
+impl Write for Hurried {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.socket.set_write_timeout(Some(self.left()?))?;
+        self.socket.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.socket.flush()
+    }
 }
 
 /// Takes every certificate, and checks that the other end has its key.
