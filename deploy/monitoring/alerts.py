@@ -8,11 +8,16 @@ JOBS = 'job=~".*lodestone.*"'
 # Codes that a service gives because it lacks something. The other codes are usual in the life of a
 # shuffle, such as TOO_LATE, or a matter of one client.
 LACKS = "OVERLOADED|QUOTA|DISK_FULL|DISK_FAILED"
+# Codes of chunks that a service has, or should have, and does not send. The other codes are usual:
+# the shuffle is removed, or the query is cancelled.
+UNREAD = "DISK_FAILED|OVERLOADED|CHECKSUM_MISMATCH|INTERNAL"
+# Refusals of requests, of single segments in a push, and of chunks.
+REFUSALS = ("requests_refused", "merge_rejected", "fetch_failures")
 
 
 @dataclass(frozen=True)
 class Alert:
-    """An alert fires when `figure` has been beyond `limit` for some time."""
+    """An alert fires when `figure` has been beyond `limit` for some time, while `only` holds."""
 
     name: str
     figure: str
@@ -20,10 +25,12 @@ class Alert:
     lasts: str
     severity: str
     summary: str
+    only: str = ""
 
     @property
     def expression(self) -> str:
-        return f"{self.figure} {self.limit}"
+        beyond = f"{self.figure} {self.limit}"
+        return f"{beyond} and {self.only}" if self.only else beyond
 
     @property
     def anchor(self) -> str:
@@ -35,10 +42,33 @@ def p99(histogram: str, by: str = "") -> str:
     return f"histogram_quantile(0.99, sum by ({labels}) (rate({histogram}_bucket[5m])))"
 
 
+def several_over(seconds: float, histogram: str, by: str = "") -> str:
+    """Returns a condition: one slow operation among few is no trouble, and is their slowest."""
+
+    def lately(what: str) -> str:
+        return f"sum by (job, instance{by}) (increase({histogram}_{what}[5m]))"
+
+    bucket = f'bucket{{le="{seconds}"}}'
+    return f"{lately('count')} - {lately(bucket)} > 10"
+
+
+def refused() -> str:
+    """Returns the rate of refusals for want of something, by code."""
+    rates = (
+        f'sum by (job, instance, code) (rate(lodestone_{name}_total{{code=~"{LACKS}"}}[5m]))'
+        for name in REFUSALS
+    )
+    return " + ".join(rates)
+
+
 ALERTS = [
     Alert(
         "LodestoneDown", f"up{{{JOBS}}}", "== 0", "2m", "critical",
         "The service {{ $labels.instance }} does not answer.",
+    ),
+    Alert(
+        "LodestoneRestarts", "changes(lodestone_start_time_seconds[30m])", "> 3", "0m", "critical",
+        "The service {{ $labels.instance }} started {{ $value }} times in the last 30 minutes.",
     ),
     Alert(
         "LodestoneNotServing", "lodestone_serving + lodestone_draining", "== 0", "2m", "critical",
@@ -55,10 +85,11 @@ ALERTS = [
     ),
     Alert(
         "LodestoneDiskNearlyFull",
-        "lodestone_merge_disk_free_bytes / (lodestone_merge_disk_size_bytes > 0)", "< 0.15", "10m",
-        "warning",
+        "(lodestone_merge_disk_free_bytes - lodestone_merge_disk_reserve_bytes)"
+        " / (lodestone_merge_disk_size_bytes > 0)",
+        "< 0.1", "10m", "warning",
         "The disk of {{ $labels.dir }} at {{ $labels.instance }} has "
-        "{{ $value | humanizePercentage }} free.",
+        "{{ $value | humanizePercentage }} free above its reserve.",
     ),
     Alert(
         "LodestoneDiskErrors",
@@ -72,21 +103,19 @@ ALERTS = [
         "LodestoneDiskSlow", p99("lodestone_merge_write_seconds", "dir, "), "> 1", "10m", "warning",
         "One write of a hundred to {{ $labels.dir }} at {{ $labels.instance }} takes "
         "{{ $value | humanizeDuration }}.",
+        several_over(1.0, "lodestone_merge_write_seconds", ", dir"),
     ),
     Alert(
         "LodestoneMemoryPressure",
-        "lodestone_merge_memory_bytes / lodestone_merge_memory_limit_bytes", "> 0.85", "10m",
+        "lodestone_memory_part_bytes / lodestone_memory_part_limit_bytes", "> 0.9", "10m",
         "warning",
         "The service {{ $labels.instance }} has {{ $value | humanizePercentage }} of its memory "
-        "in use.",
+        "for {{ $labels.part }} in use.",
     ),
     Alert(
-        "LodestoneRefusesRequests",
-        "sum by (job, instance, code)"
-        f' (rate(lodestone_requests_refused_total{{code=~"{LACKS}"}}[5m]))',
-        "> 1", "10m", "warning",
-        "The service {{ $labels.instance }} refuses {{ $value | humanize }} requests a second "
-        "with {{ $labels.code }}.",
+        "LodestoneRefusesRequests", f"({refused()})", "> 1", "10m", "warning",
+        "The service {{ $labels.instance }} refuses {{ $value | humanize }} requests, segments or "
+        "chunks a second with {{ $labels.code }}.",
     ),
     Alert(
         "LodestoneConnectionsRefused", "increase(lodestone_connections_refused_total[15m])",
@@ -102,16 +131,20 @@ ALERTS = [
     Alert(
         "LodestonePushSlow", p99("lodestone_push_seconds"), "> 2.5", "10m", "warning",
         "One push of a hundred at {{ $labels.instance }} takes {{ $value | humanizeDuration }}.",
+        several_over(2.5, "lodestone_push_seconds"),
     ),
     Alert(
         "LodestoneFetchSlow", p99("lodestone_fetch_seconds"), "> 2.5", "10m", "warning",
         "One chunk of a hundred of {{ $labels.instance }} takes {{ $value | humanizeDuration }}.",
+        several_over(2.5, "lodestone_fetch_seconds"),
     ),
     Alert(
-        "LodestoneReadsFail", "increase(lodestone_fetch_failures_total[15m])", "> 10", "0m",
-        "warning",
+        "LodestoneReadsFail",
+        "sum by (job, instance, code)"
+        f' (increase(lodestone_fetch_failures_total{{code=~"{UNREAD}"}}[15m]))',
+        "> 10", "0m", "warning",
         "The service {{ $labels.instance }} could not send {{ $value | humanize }} chunks in the "
-        "last 15 minutes.",
+        "last 15 minutes: {{ $labels.code }}.",
     ),
     Alert(
         "LodestoneDrainLasts", "lodestone_draining", "== 1", "2h", "warning",

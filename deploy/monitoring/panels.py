@@ -83,10 +83,11 @@ PANELS = [
         latency("lodestone_fetch_seconds"), "s",
     ),
     Panel(
-        "Memory in use, of the budget",
-        "Drivers avoid a service above 85 %. Near 100 % the disks do not keep up.",
-        [(f"{of('lodestone_merge_memory_bytes')} / {of('lodestone_merge_memory_limit_bytes')}",
-          EACH)],
+        "Memory in use, of each part",
+        "Drivers avoid a service with a part above 85 %. If that for the store stays near 94 %, the "
+        "disks do not keep up. One application has at most half of that for pushes.",
+        [(f"{of('lodestone_memory_part_bytes')} / {of('lodestone_memory_part_limit_bytes')}",
+          f"{EACH} {{{{part}}}}")],
         "percentunit",
     ),
     Panel(
@@ -102,9 +103,13 @@ PANELS = [
         [(quantile(0.99, "lodestone_merge_write_seconds", "instance, dir, "), DISK)], "s",
     ),
     Panel(
-        "Free room of disks", "Below the reserve (5 %, at least 4 GiB) a disk takes no data.",
-        [(f"{of('lodestone_merge_disk_free_bytes')} / {of('lodestone_merge_disk_size_bytes')}",
-          DISK)],
+        "Free room of disks", "A disk with less than its reserve takes no data.",
+        [
+            (f"{of('lodestone_merge_disk_free_bytes')} / {of('lodestone_merge_disk_size_bytes')}",
+             DISK),
+            (f"{of('lodestone_merge_disk_reserve_bytes')}"
+             f" / {of('lodestone_merge_disk_size_bytes')}", f"{DISK} reserve"),
+        ],
         "percentunit",
     ),
     Panel(
@@ -126,8 +131,14 @@ PANELS = [
     ),
     Panel(
         "Refused requests, by status code",
-        "OVERLOADED, QUOTA, DISK_FULL and DISK_FAILED are a lack of the service.",
-        [(rate("lodestone_requests_refused_total", "code"), "{{code}}")], "reqps",
+        "Also single segments of pushes, and chunks. OVERLOADED, QUOTA, DISK_FULL and DISK_FAILED "
+        "are a lack of the service.",
+        [
+            (rate("lodestone_requests_refused_total", "code"), "{{code}}"),
+            (rate("lodestone_merge_rejected_total", "code"), "{{code}} segments"),
+            (rate("lodestone_fetch_failures_total", "code"), "{{code}} chunks"),
+        ],
+        "ops",
     ),
     Panel(
         "What is not merged, or not sent",

@@ -10,7 +10,7 @@ import urllib.request
 import pytest
 import yaml
 from monitoring.__main__ import CHART_RULES, DASHBOARD, RULES
-from monitoring.alerts import ALERTS, rules
+from monitoring.alerts import ALERTS, REFUSALS, rules
 from monitoring.dashboard import COLUMNS, dashboard
 from monitoring.panels import PANELS
 
@@ -23,14 +23,17 @@ JOB = 'job="spark/lodestone", instance="a:7338"'
 DISK = f'{JOB}, dir="/disk1"'
 P99 = {"lodestone_push_seconds": JOB, "lodestone_fetch_seconds": JOB}
 P99 |= {"lodestone_merge_write_seconds": DISK}
+# One slow operation every two minutes.
+FEW = "0+0.5x400"
 
 
-def slow(histogram: str, seconds: int) -> dict[str, str]:
+def slow(histogram: str, seconds: float, values: str = "0+60x400") -> dict[str, str]:
     """Returns a histogram whose requests all take up to so many seconds."""
     bucket = f"{histogram}_bucket{{{P99[histogram]}, le="
-    few, all_of_them = ("0+0x400", "0+60x400")
-    series = {f'{bucket}"{le}"}}': few if le < seconds else all_of_them for le in (1, 2.5, 5, 30)}
-    return series | {f'{bucket}"+Inf"}}': all_of_them}
+    limits = (1.0, 2.5, 5.0, 30.0)
+    series = {f'{bucket}"{le}"}}': "0x400" if le < seconds else values for le in limits}
+    count = f"{histogram}_count{{{P99[histogram]}}}"
+    return series | {f'{bucket}"+Inf"}}': values, count: values}
 
 
 def states(state: str) -> dict[str, str]:
@@ -42,7 +45,7 @@ def states(state: str) -> dict[str, str]:
 
 
 def gauges(**values: float) -> dict[str, str]:
-    disks = {"free_bytes", "size_bytes"}
+    disks = {"free_bytes", "size_bytes", "reserve_bytes"}
     return {
         f"{f'lodestone_merge_disk_{name}' if name in disks else f'lodestone_{name}'}"
         f"{{{DISK if name in disks else JOB}}}": f"{value}x400"
@@ -60,8 +63,32 @@ def failures(written: str, read: str) -> dict[str, str]:
     )
 
 
-def refused(code: str) -> dict[str, str]:
-    return counter("requests_refused", "0+120x400", f'{JOB}, code="{code}"')
+def coded(name: str, code: str, values: str) -> dict[str, str]:
+    return counter(name, values, f'{JOB}, code="{code}"')
+
+
+def refused(code: str, what: str) -> dict[str, str]:
+    """Returns refusals of one kind. A daemon has each code of all of them from its start."""
+    series = {}
+    for name in REFUSALS:
+        series |= coded(name, code, "0+120x400" if name == what else "0x400")
+    return series
+
+
+def memory(store: int, pushes: int) -> dict[str, str]:
+    series = {}
+    for part, used in (("store", store), ("pushes", pushes)):
+        series[f'lodestone_memory_part_bytes{{{JOB}, part="{part}"}}'] = f"{used}x400"
+        series[f'lodestone_memory_part_limit_bytes{{{JOB}, part="{part}"}}'] = "100x400"
+    return series
+
+
+def disk(free: int, size: int, reserve: int) -> dict[str, str]:
+    return gauges(free_bytes=free, size_bytes=size, reserve_bytes=reserve)
+
+
+def started(values: str) -> dict[str, str]:
+    return {f"lodestone_start_time_seconds{{{JOB}}}": values}
 
 
 def builds(*versions: str) -> dict[str, str]:
@@ -77,6 +104,8 @@ CASES = {
     "LodestoneDown": (
         {f"up{{{JOB}}}": "0x400"}, [{f"up{{{JOB}}}": "1x400"}, {'up{job="b"}': "0x400"}],
     ),
+    # A daemon that is killed every 90 s, each time with other counts before; and one update.
+    "LodestoneRestarts": (started("0+90x400"), [started("7x400"), started("1x8 2x400")]),
     "LodestoneNotServing": (
         gauges(serving=0, draining=0),
         [gauges(serving=1, draining=0), gauges(serving=0, draining=1)],
@@ -84,19 +113,23 @@ CASES = {
     "LodestoneDiskFailed": (states("failed"), [states("works"), states("full")]),
     "LodestoneDiskFull": (states("full"), [states("works"), states("failed")]),
     "LodestoneDiskNearlyFull": (
-        gauges(free_bytes=10, size_bytes=100),
+        # A small disk, of which a quarter stays free: the daemon takes no data before the alert.
+        disk(free=24, size=100, reserve=25),
         # A disk that does not answer has no size.
-        [gauges(free_bytes=20, size_bytes=100), gauges(free_bytes=0, size_bytes=0)],
+        [disk(free=24, size=100, reserve=5), disk(free=0, size=0, reserve=5)],
     ),
     "LodestoneDiskErrors": (failures("0x400", "0+1x400"), [failures("7x400", "0x400")]),
     "LodestoneDiskSlow": (
-        slow("lodestone_merge_write_seconds", 2), [slow("lodestone_merge_write_seconds", 1)],
+        slow("lodestone_merge_write_seconds", 2),
+        [slow("lodestone_merge_write_seconds", 1), slow("lodestone_merge_write_seconds", 2, FEW)],
     ),
     "LodestoneMemoryPressure": (
-        gauges(merge_memory_bytes=90, merge_memory_limit_bytes=100),
-        [gauges(merge_memory_bytes=80, merge_memory_limit_bytes=100)],
+        memory(store=10, pushes=95), [memory(store=80, pushes=50), memory(store=70, pushes=0)],
     ),
-    "LodestoneRefusesRequests": (refused("OVERLOADED"), [refused("TOO_LATE")]),
+    "LodestoneRefusesRequests": (
+        refused("DISK_FULL", "merge_rejected"),
+        [refused("TOO_LATE", name) for name in REFUSALS],
+    ),
     "LodestoneConnectionsRefused": (
         counter("connections_refused", "0+1x400"), [counter("connections_refused", "3x400")],
     ),
@@ -104,12 +137,20 @@ CASES = {
         counter("authentication_failures", "0+2x400"),
         [counter("authentication_failures", "0+0.5x400")],
     ),
-    "LodestonePushSlow": (slow("lodestone_push_seconds", 5), [slow("lodestone_push_seconds", 2)]),
+    "LodestonePushSlow": (
+        slow("lodestone_push_seconds", 5),
+        [slow("lodestone_push_seconds", 2), slow("lodestone_push_seconds", 5, FEW)],
+    ),
     "LodestoneFetchSlow": (
-        slow("lodestone_fetch_seconds", 5), [slow("lodestone_fetch_seconds", 2)],
+        slow("lodestone_fetch_seconds", 5),
+        [slow("lodestone_fetch_seconds", 2), slow("lodestone_fetch_seconds", 5, FEW)],
     ),
     "LodestoneReadsFail": (
-        counter("fetch_failures", "0+2x400"), [counter("fetch_failures", "0+0.1x400")],
+        coded("fetch_failures", "DISK_FAILED", "0+2x400"),
+        [
+            coded("fetch_failures", "DISK_FAILED", "0+0.1x400"),
+            coded("fetch_failures", "UNKNOWN_SHUFFLE", "0+2x400"),
+        ],
     ),
     "LodestoneDrainLasts": (gauges(draining=1), [gauges(draining=0)]),
     "LodestoneVersionsDiffer": (builds("0.1.0", "0.2.0"), [builds("0.1.0", "0.1.0")]),
