@@ -30,6 +30,8 @@ TEST_VENVS := $(foreach name,3.5.9 4.0.5 4.1.4 4.2.1 4.3.0 bench test,.venv-$(na
 YARN_JARS := .cache/yarn-jars/.ready
 # The browser that opens the page of the demo in a test.
 CHROMIUM := .cache/chromium/.ready
+# Prometheus and promtool, for the tests of the dashboard and the alerts.
+PROMETHEUS := .cache/prometheus/.ready
 DEMO_VENVS := $(foreach name,3.5.9 4.3.0 demo,.venv-$(name)/.ready)
 # What `make bench` measures: all of it, five times, unless the command line says otherwise.
 BENCH_SPARK ?= 4.1.4
@@ -45,7 +47,7 @@ JOB_SOURCES := $(shell find e2e/jobs/src -type f) e2e/jobs/pom.xml
 SAY = @printf '\033[1m== %s\033[0m\n'
 
 .PHONY: help build release wheel packages maven sbom licences image demo bench tpcds sort numbers test conformance soak chaos attack fuzz planted lint advisories fmt clean daemon site
-.PHONY: bench-tools tools browser fuzz-build fuzz-decode fuzz-connection test-fuzz test-rust test-jvm test-archives test-conformance test-e2e
+.PHONY: bench-tools tools browser prometheus fuzz-build fuzz-decode fuzz-connection test-fuzz test-rust test-jvm test-archives test-conformance test-e2e
 .PHONY: aarch64 test-aarch64 yarn-jars soak-daemon soak-threads soak-writers
 
 help: ## lists the commands
@@ -241,8 +243,8 @@ test-jvm: tools daemon $(JARS)
 	$(MVN) -f client/pom.xml test
 
 test-e2e: tools daemon bench-tools $(JARS) $(JOBS_JAR)
-	@$(MAKE) --no-print-directory -j 2 -O $(TEST_VENVS) browser yarn-jars
-	@$(MAKE) --no-print-directory wheel packages site
+	@$(MAKE) --no-print-directory -j 2 -O $(TEST_VENVS) .venv-site/.ready browser prometheus yarn-jars
+	@$(MAKE) --no-print-directory wheel packages
 	@$(MAKE) --no-print-directory -j 2 -O test-archives
 	$(SAY) "end to end: real Spark processes, real daemons"
 	.venv-test/bin/python -m pytest -q --durations=25 -n 5 --dist loadgroup -c e2e/pytest.ini e2e/tests $(E2E_ARGS)
@@ -335,6 +337,19 @@ $(CHROMIUM): $(wildcard e2e/chromium/*) .venv-test/.ready
 	@rm -rf $(@D) && mkdir -p $(@D) && cp e2e/chromium/* $(@D)
 	@cd $(@D) && export PATH="$(CURDIR)/.venv-test/bin:$$PATH" \
 	  && npm ci --loglevel error --no-audit --no-fund --ignore-scripts && node unpack.mjs && rm -rf node_modules
+	@touch $@
+
+# The release of the host's distribution. What is there already, also programs that a person has put there, stays.
+prometheus:
+	@$(MAKE) --no-print-directory $(PROMETHEUS) || echo "No Prometheus: its package cannot be fetched (see above)." \
+	  "The tests of the dashboard and the alerts fail; the other ones run. \`make prometheus\` tries again." >&2
+
+$(PROMETHEUS):
+	@mkdir -p $(@D)
+	@[ -x $(@D)/usr/bin/promtool ] || .ci/check-tools apt dpkg
+	@[ -x $(@D)/usr/bin/promtool ] || { printf '\033[1m== %s\033[0m\n' "Prometheus, for the tests of the dashboard and the alerts"; \
+	  cd $(@D) && rm -f *.deb && { apt-get -q download prometheus || { apt-get -q update && apt-get -q download prometheus; }; } \
+	  && dpkg-deb --extract prometheus_*.deb . && rm prometheus_*.deb; }
 	@touch $@
 
 yarn-jars: $(YARN_JARS)

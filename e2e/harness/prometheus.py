@@ -9,43 +9,21 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from .daemon import free_port, wait_until
-from .kept import kept
 from .paths import ROOT
 
-FOLDER = ROOT / ".cache" / "prometheus"
+PROGRAMS = ROOT / ".cache" / "prometheus" / "usr" / "bin"
 STOP_TIMEOUT_S = 15
 
 
 class NoPrometheus(Exception):
-    """The package cannot be fetched."""
+    """It is not here."""
 
 
 def program(name: str) -> Path:
-    """Returns `prometheus` or `promtool`. The first use fetches them, and installs nothing."""
-    return kept(FOLDER, fetch) / "usr" / "bin" / name
-
-
-def fetch(folder: Path) -> None:
-    download = ["apt-get", "-q", "download", "prometheus"]
-    if not _succeeds(download, folder):
-        # This host has no list of packages yet.
-        _succeeds(["apt-get", "-q", "update"], folder)
-        if not _succeeds(download, folder):
-            raise NoPrometheus(
-                "`apt-get download prometheus` failed: on Debian or Ubuntu run `apt-get update` as "
-                f"root; elsewhere put the programs prometheus and promtool into {FOLDER}/usr/bin"
-            )
-    [package] = folder.glob("*.deb")
-    subprocess.run(["dpkg-deb", "--extract", package, folder], check=True)
-    package.unlink()
-
-
-def _succeeds(command: list[str], folder: Path) -> bool:
-    try:
-        done = subprocess.run(command, cwd=folder, capture_output=True)
-    except FileNotFoundError:
-        return False
-    return done.returncode == 0
+    """Returns `prometheus` or `promtool`."""
+    if not (PROGRAMS / name).exists():
+        raise NoPrometheus(f"run `make prometheus`, or put prometheus and promtool into {PROGRAMS}")
+    return PROGRAMS / name
 
 
 def promtool(*words: object, text: str | None = None) -> str:

@@ -49,7 +49,12 @@ def test_both_packages_install_the_daemon_the_jars_the_unit_the_settings_and_the
         expected[at] = ROOT / "deploy" / "packages" / name
     expected["usr/share/doc/lodestone/copyright"] = ROOT / "LICENSE"
     expected["usr/share/doc/lodestone/third-party.txt"] = THIRD_PARTY
-    assert len(expected) == 8
+    monitoring = "usr/share/lodestone"
+    expected[f"{monitoring}/prometheus/rules.yaml"] = ROOT / "deploy/prometheus/rules.yaml"
+    expected[f"{monitoring}/grafana/lodestone.json"] = ROOT / "deploy/grafana/lodestone.json"
+    for picture in (ROOT / "docs" / "pictures").glob("*.svg"):
+        expected[f"usr/share/doc/lodestone/docs/pictures/{picture.name}"] = picture
+    assert len(expected) == 14
     for path, source in expected.items():
         assert (root / path).read_bytes() == source.read_bytes(), path
     assert (root / "usr/bin/lodestone").stat().st_mode & 0o777 == 0o755

@@ -218,22 +218,25 @@ impl Burst {
         let sent = self.sending.send(&*self.socket, most, |chunk| {
             *look_in = LOOK;
             match chunk.length {
-                Some(length) => {
+                Ok(length) => {
                     let seconds = chunk.wanted.stopwatch.seconds();
                     metrics.fetch_chunks_total.inc();
                     metrics.fetch_bytes_total.inc_by(length);
                     metrics.fetch_seconds.observe(seconds);
                 }
                 // Not when it is opened: it may be opened again.
-                None => {
-                    metrics.fetch_failures_total.inc();
-                }
+                Err(code) => metrics.count_fetch_failure(code),
             }
         });
         sent.inspect_err(|reason| {
-            let first = self.sending.first();
-            if let (CloseReason::Chunk(_), Some(first)) = (reason, first)
-                && let Some(name) = first.wanted.job.name()
+            if !matches!(reason, CloseReason::Chunk(_)) {
+                return;
+            }
+            metrics.count_fetch_failure(Code::DiskFailed);
+            if let Some(name) = self
+                .sending
+                .first()
+                .and_then(|first| first.wanted.job.name())
             {
                 let now_ms = self.service.store.now_ms();
                 self.service.unreadable.mark(name, now_ms);
@@ -309,29 +312,33 @@ impl Burst {
                 let length = data.length();
                 let head = Part::Memory(success(&wanted.head, length));
                 let parts = data.parts.into_iter().filter(|part| part.length() > 0);
-                let chunk = OpenChunk::new(wanted, places, Some(length));
+                let chunk = OpenChunk::new(wanted, places, Ok(length));
                 let pieces = std::iter::once(head).chain(parts);
                 match begun {
                     None => self.sending.add(chunk, pieces),
                     Some(begun) => {
                         let going_on = self.sending.go_on(chunk, pieces, &begun);
-                        going_on.map_err(CloseReason::Chunk)?;
+                        going_on.map_err(|error| {
+                            self.service.metrics.count_fetch_failure(Code::Internal);
+                            CloseReason::Chunk(error)
+                        })?;
                     }
                 }
             }
             Err(refusal) => {
                 tracing::debug!(%refusal, "chunk not sent");
                 if begun.is_some() {
+                    self.service.metrics.count_fetch_failure(refusal.code);
                     return Err(CloseReason::Chunk(std::io::Error::other(
                         refusal.to_string(),
                     )));
                 }
                 if wanted.job.closes(&refusal) {
-                    self.service.metrics.fetch_failures_total.inc();
+                    self.service.metrics.count_fetch_failure(refusal.code);
                     return Err(CloseReason::Overloaded);
                 }
                 let answer = Part::Memory(failure(&wanted.head, &refusal));
-                let chunk = OpenChunk::new(wanted, places, None);
+                let chunk = OpenChunk::new(wanted, places, Err(refusal.code));
                 self.sending.add(chunk, std::iter::once(answer));
             }
         }

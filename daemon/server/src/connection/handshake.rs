@@ -77,10 +77,8 @@ pub(super) async fn agree(
     };
     let agreed = timeout(LONGEST, asking.session()).await;
     let agreed = agreed.unwrap_or(Err(CloseReason::NoHandshake));
-    if agreed
-        .as_ref()
-        .is_err_and(|reason| !matches!(reason, CloseReason::Client))
-    {
+    // A probe of the port closes it, or resets it: this is no failure.
+    if agreed.as_ref().is_err_and(|reason| !reason.is_usual()) {
         service.metrics.authentication_failures_total.inc();
     }
     agreed

@@ -192,7 +192,8 @@ impl Reader {
                 stopwatch,
             }),
             Err(refusal) => {
-                self.call.service.metrics.fetch_failures_total.inc();
+                let metrics = &self.call.service.metrics;
+                metrics.count_fetch_failure(refusal.code);
                 Outbound::Bytes {
                     bytes: failure(&head, &refusal),
                     hold,

@@ -21,6 +21,9 @@ const SMALL_BYTES: usize = 32 << 10;
 /// Pieces that are sent together.
 const MAX_SLICES: usize = 64;
 
+/// `sendfile` returns one error for both of its ends; sockets do not fail with these.
+const OF_DISKS: [Errno; 4] = [Errno::IO, Errno::UCLEAN, Errno::STALE, Errno::NXIO];
+
 thread_local! {
     /// Empty until this thread reads from a file.
     static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
@@ -45,7 +48,7 @@ pub(super) fn step(socket: &TcpStream, pieces: &[Part]) -> io::Result<(usize, bo
             let sent = rustix::fs::sendfile(socket, fd, Some(&mut position), count);
             match sent {
                 Ok(bytes) => file.count_read(Some(bytes)),
-                Err(Errno::IO) => file.count_read(None),
+                Err(errno) if OF_DISKS.contains(&errno) => file.count_read(None),
                 // The socket's.
                 Err(_) => {}
             }
@@ -132,12 +135,10 @@ fn read<'a>(
     Ok(into.get(..count).unwrap_or_default())
 }
 
-/// `sendfile` returns one error for both of its ends; sockets do not fail with these.
+/// True for an error of the end that is read from: see [`OF_DISKS`].
 pub(super) fn is_of_disk(error: &io::Error) -> bool {
     let errno = error.raw_os_error().map(Errno::from_raw_os_error);
-    [Errno::IO, Errno::UCLEAN, Errno::STALE, Errno::NXIO]
-        .map(Some)
-        .contains(&errno)
+    errno.is_some_and(|errno| OF_DISKS.contains(&errno))
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ use std::collections::{BTreeSet, VecDeque};
 use std::io::{self, ErrorKind};
 
 use bytes::Buf;
+use lodestone_model::Code;
 use lodestone_planted::{self as planted, Bug};
 use lodestone_store::Part;
 
@@ -43,14 +44,14 @@ pub(super) struct OpenChunk {
     pub(super) wanted: Wanted,
     /// Where the thread that sends it reads from.
     pub(super) places: Vec<usize>,
-    /// Bytes of the chunk; `None` for an answer that says why there is none.
-    pub(super) length: Option<u64>,
+    /// Bytes of the chunk; an error for an answer that says why there is none.
+    pub(super) length: Result<u64, Code>,
     /// How many of the pieces are left.
     pieces: usize,
 }
 
 impl OpenChunk {
-    pub(super) fn new(wanted: Wanted, places: Vec<usize>, length: Option<u64>) -> Self {
+    pub(super) fn new(wanted: Wanted, places: Vec<usize>, length: Result<u64, Code>) -> Self {
         Self {
             wanted,
             places,
@@ -92,7 +93,7 @@ impl Sending {
         pieces: impl Iterator<Item = Part>,
         begun: &Begun,
     ) -> io::Result<()> {
-        if !self.is_empty() || chunk.length != Some(begun.length) {
+        if !self.is_empty() || chunk.length != Ok(begun.length) {
             return Err(io::Error::other("it has another length than before"));
         }
         self.add(chunk, pieces);
@@ -104,7 +105,10 @@ impl Sending {
     /// its file may have other bytes when it is opened again.
     pub(super) fn set_aside(&mut self) -> Option<Wanted> {
         let first = self.chunks.front()?;
-        let length = first.length.filter(|_| !first.wanted.job.is_sparks_own())?;
+        let length = first
+            .length
+            .ok()
+            .filter(|_| !first.wanted.job.is_sparks_own())?;
         // Before anything was sent, the first piece is the head of the answer.
         let heads = usize::from(self.sent == 0);
         let mut pieces = self.pieces.iter().take(first.pieces).skip(heads);

@@ -20,9 +20,11 @@ use super::{IDLE_TIMEOUT, MAX_IN_WORK};
 use crate::service::clock;
 use crate::service::connection_share::ConnectionShare;
 use clients::Client;
+use gone::Gone;
 use stopped::Look;
 
 pub mod clients;
+mod gone;
 mod stopped;
 
 /// How long a new connection may wait for the end of another one.
@@ -43,6 +45,8 @@ pub struct ConnectionTable {
     places: Arc<Semaphore>,
     waiting: Semaphore,
     open: Mutex<Open>,
+    /// What connections have moved that are no longer in `open`.
+    gone: Mutex<Gone>,
     /// The last look for clients that have stopped.
     last_look: Mutex<Look>,
     /// As many as are in `open`.
@@ -98,6 +102,7 @@ impl ConnectionTable {
             places: Arc::new(Semaphore::new(places)),
             waiting: Semaphore::new(WAITING),
             open: Mutex::default(),
+            gone: Mutex::default(),
             last_look: Mutex::default(),
             connections: Arc::default(),
             begin: clock::now(),
@@ -167,15 +172,27 @@ impl ConnectionTable {
             (is_proved, !entry.is_idle(), !entry.is_slow(), moved)
         });
         if let Some(number) = quietest.map(|(&number, _)| number)
-            && let Some(entry) = open.remove(&number)
+            && let Some(entry) = self.removed(&mut open, number)
         {
-            self.count(&open);
             entry.makes_way.notify_one();
         }
     }
 
     fn open(&self) -> MutexGuard<'_, Open> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes a connection out of the table. What it has moved stays known.
+    fn removed(&self, open: &mut Open, number: u64) -> Option<Arc<Entry>> {
+        let entry = open.remove(&number)?;
+        self.gone().add(&entry.client, number);
+        self.count(open);
+        Some(entry)
+    }
+
+    /// After the lock of `open`, never before it.
+    fn gone(&self) -> MutexGuard<'_, Gone> {
+        self.gone.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn count(&self, open: &Open) {
@@ -264,8 +281,7 @@ impl Place {
 impl Drop for Place {
     fn drop(&mut self) {
         let mut open = self.table.open();
-        open.remove(&self.number);
-        self.table.count(&open);
+        self.table.removed(&mut open, self.number);
     }
 }
 

@@ -142,6 +142,7 @@ async fn begin(
     let tls = tls.map_err(|error| CloseReason::Tls(io::Error::other(error)))?;
     tls.agree().await.map_err(|error| match error.kind() {
         ErrorKind::UnexpectedEof => CloseReason::Client,
+        ErrorKind::ConnectionReset | ErrorKind::BrokenPipe => CloseReason::Socket(error),
         _ => CloseReason::Tls(error),
     })?;
     Ok(Arc::new(tls))

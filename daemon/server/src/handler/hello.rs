@@ -23,7 +23,7 @@ pub(super) fn hello(call: &Call, message: Hello) -> Result<HelloReply, Refusal> 
         protocol_version: PROTOCOL_VERSION,
         server_version: env!("CARGO_PKG_VERSION").to_owned(),
         incarnation: call.service.incarnation(),
-        load: call.service.load(),
+        load: call.service.load_of_fullest(),
         zone: call.service.zone.clone(),
     })
 }

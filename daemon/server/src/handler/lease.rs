@@ -18,6 +18,6 @@ pub(super) fn renew(call: &Call, message: RenewLease) -> Result<LeaseReply, Refu
     Ok(LeaseReply {
         incarnation: call.service.incarnation(),
         granted_ttl_ms: i64::try_from(granted).unwrap_or(i64::MAX),
-        load: call.service.load(),
+        load: call.service.load_of_fullest(),
     })
 }

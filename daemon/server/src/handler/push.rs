@@ -235,12 +235,11 @@ fn count_upload(call: &Call, body: &[u8]) {
 
 fn count_segment(call: &Call, code: Code) {
     let metrics = &call.service.metrics;
-    let counter = match code {
-        Code::Ok => &metrics.merge_segments_total,
-        Code::Duplicate => &metrics.merge_duplicates_total,
-        _ => &metrics.merge_rejected_total,
-    };
-    counter.inc();
+    match code {
+        Code::Ok => drop(metrics.merge_segments_total.inc()),
+        Code::Duplicate => drop(metrics.merge_duplicates_total.inc()),
+        _ => metrics.count_rejected(code),
+    }
 }
 
 #[cfg(test)]

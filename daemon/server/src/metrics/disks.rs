@@ -18,8 +18,8 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Metric, Registry};
 use serde::Serialize;
 
-use super::latency;
 use super::stopwatch::Stopwatch;
+use super::{latency, signed};
 
 /// The label of each of these metrics.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -57,6 +57,7 @@ struct Disk {
     read_failures: Counter,
     free_bytes: Gauge,
     size_bytes: Gauge,
+    reserve_bytes: Gauge,
     /// In the order of [`STATES`].
     states: [Gauge; 3],
 }
@@ -91,6 +92,7 @@ struct Families {
     read_failures: Family<Label, Counter>,
     free_bytes: Family<Label, Gauge>,
     size_bytes: Family<Label, Gauge>,
+    reserve_bytes: Family<Label, Gauge>,
     states: Family<StateLabels, Gauge>,
 }
 
@@ -110,6 +112,7 @@ impl Families {
         let unread = "Reads from a data directory that failed";
         let free = "Bytes free on the disk of a data directory";
         let size = "Bytes in use and free on the disk of a data directory";
+        let reserve = "Bytes that stay free there: a disk with fewer takes no data";
         let state = "1 for the state of a disk: works, full, or failed (it fails, or hangs)";
         Self {
             write_seconds,
@@ -119,6 +122,7 @@ impl Families {
             read_failures: added(r, "merge_read_failures", unread),
             free_bytes: added(r, "merge_disk_free_bytes", free),
             size_bytes: added(r, "merge_disk_size_bytes", size),
+            reserve_bytes: added(r, "merge_disk_reserve_bytes", reserve),
             states: added(r, "merge_disk_state", state),
         }
     }
@@ -144,6 +148,7 @@ impl Families {
             read_failures: self.read_failures.get_or_create_owned(&label),
             free_bytes: self.free_bytes.get_or_create_owned(&label),
             size_bytes: self.size_bytes.get_or_create_owned(&label),
+            reserve_bytes: self.reserve_bytes.get_or_create_owned(&label),
             states,
         }
     }
@@ -172,8 +177,12 @@ impl MeasuredFs {
         }
     }
 
-    /// Sets the state of each directory: the refusals of the store, in the same order.
-    pub(super) fn show(&self, refusals: &[Option<Code>]) {
+    /// Sets the state of each directory, and its reserve: the refusals and reserves of the store, in
+    /// the same order.
+    pub(super) fn show(&self, refusals: &[Option<Code>], reserves: &[u64]) {
+        for (disk, reserve) in self.disks.iter().zip(reserves) {
+            disk.reserve_bytes.set(signed(*reserve));
+        }
         for (disk, refusal) in self.disks.iter().zip(refusals) {
             let now = state_of(*refusal);
             for (gauge, state) in disk.states.iter().zip(STATES) {
@@ -263,7 +272,6 @@ impl Fs for MeasuredFs {
         if let Some(disk) = self.disk_of(path) {
             // A disk that fails to answer has no room, as in the load that the store reports.
             let Space { free, total } = *space.as_ref().unwrap_or(&Space::default());
-            let signed = |bytes: u64| i64::try_from(bytes).unwrap_or(i64::MAX);
             disk.free_bytes.set(signed(free));
             disk.size_bytes.set(signed(total));
         }

@@ -24,6 +24,40 @@ pub(super) fn all_codes() -> Family<CodeLabel, Counter> {
     family
 }
 
+/// Counts one with this code.
+pub(super) fn count(family: &Family<CodeLabel, Counter>, code: Code) {
+    family.get_or_create(&CodeLabel { code: code.name() }).inc();
+}
+
+/// Returns how many there are with any code.
+pub fn sum(family: &Family<CodeLabel, Counter>) -> u64 {
+    let label = |code: &Code| CodeLabel { code: code.name() };
+    let counted = |code| family.get_or_create(&label(code)).get();
+    Code::ALL.iter().map(counted).sum()
+}
+
+/// A part of the memory budget.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct PartLabel {
+    /// What it is for.
+    pub part: &'static str,
+}
+
+/// The memory of the store: tails of partitions, and indexes of segments.
+pub const STORE: &str = "store";
+
+/// The memory of large pushes on their way to the store.
+pub const PUSHES: &str = "pushes";
+
+/// Returns a gauge for each part.
+pub(super) fn all_parts() -> Family<PartLabel, Gauge> {
+    let family: Family<PartLabel, Gauge> = Family::default();
+    for part in [STORE, PUSHES] {
+        drop(family.get_or_create(&PartLabel { part }));
+    }
+    family
+}
+
 /// What was built.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct BuildLabels {

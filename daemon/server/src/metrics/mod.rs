@@ -19,7 +19,7 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
 use disks::{MeasuredFs, SeenDisk};
-use labels::{BuildLabels, CodeLabel};
+use labels::{BuildLabels, CodeLabel, PartLabel};
 
 /// The first word of each name, so that names of other programs differ.
 const PREFIX: &str = "lodestone";
@@ -29,6 +29,10 @@ const PREFIX: &str = "lodestone";
 const LATENCY_BUCKETS: [f64; 15] = [
     0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0,
 ];
+
+fn signed(value: u64) -> i64 {
+    i64::try_from(value).unwrap_or(i64::MAX)
+}
 
 fn latency() -> Histogram {
     Histogram::new(LATENCY_BUCKETS)
@@ -78,8 +82,8 @@ metrics! {
         "Segments and blocks merged.";
     merge_duplicates_total: Counter = Counter::default(),
         "Segments and blocks that the service had already.";
-    merge_rejected_total: Counter = Counter::default(),
-        "Segments and blocks not merged: late, stale, damaged, or no disk.";
+    merge_rejected_total: Family<CodeLabel, Counter> = labels::all_codes(),
+        "Segments and blocks not merged, by status code: late, stale, damaged, or no room.";
     commit_maps_total: Counter = Counter::default(),
         "Map attempts committed, repetitions included.";
     commit_refused_total: Counter = Counter::default(),
@@ -96,8 +100,8 @@ metrics! {
         "Chunks and original blocks sent.";
     fetch_bytes_total: Counter = Counter::default(),
         "Bytes of chunks and original blocks sent.";
-    fetch_failures_total: Counter = Counter::default(),
-        "Chunks and original blocks that could not be sent.";
+    fetch_failures_total: Family<CodeLabel, Counter> = labels::all_codes(),
+        "Chunks and original blocks that were not sent, or not to their end, by status code.";
     fetch_seconds: Histogram = latency(),
         "Time of a chunk or original block, from its request to its last byte in the socket.";
     remove_shuffles_total: Counter = Counter::default(),
@@ -118,6 +122,10 @@ metrics! {
         "Memory in use, of the whole budget.";
     merge_memory_limit_bytes: Gauge = Gauge::default(),
         "The memory budget.";
+    memory_part_bytes: Family<PartLabel, Gauge> = labels::all_parts(),
+        "Memory in use, of the part for the store or for pushes.";
+    memory_part_limit_bytes: Family<PartLabel, Gauge> = labels::all_parts(),
+        "The memory of this part.";
     merge_shuffles: Gauge = Gauge::default(),
         "Shuffles kept.";
     merge_applications: Gauge = Gauge::default(),
@@ -128,6 +136,8 @@ metrics! {
         "1 while new work is taken, 0 while draining or without a usable disk.";
     draining: Gauge = Gauge::default(),
         "1 while the service is drained.";
+    start_time_seconds: Gauge = Gauge::default(),
+        "When the daemon started, in seconds since 1970.";
     build_info: Family<BuildLabels, Gauge> = labels::build(),
         "Always 1. The labels are the version, and the commit of a release.";
 }
@@ -137,10 +147,25 @@ metrics! {
 pub struct Seen {
     /// How busy it is.
     pub load: Load,
+    /// The parts of the memory that fill when work comes faster than disks and clients take it.
+    pub parts: [MemoryPart; 2],
     /// Applications that it knows.
     pub applications: usize,
     /// For each data directory, the reason why it takes no data.
     pub disk_refusals: Vec<Option<Code>>,
+    /// For each data directory, the bytes that stay free on its disk.
+    pub disk_reserves: Vec<u64>,
+}
+
+/// A part of the memory budget.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MemoryPart {
+    /// What it is for.
+    pub name: &'static str,
+    /// Bytes in use.
+    pub used: u64,
+    /// Its size.
+    pub limit: u64,
 }
 
 /// The two forms of the text.
@@ -155,8 +180,22 @@ pub enum Form {
 impl Metrics {
     /// Counts a request that is refused with this code.
     pub fn count_refusal(&self, code: Code) {
-        let label = CodeLabel { code: code.name() };
-        self.requests_refused_total.get_or_create(&label).inc();
+        labels::count(&self.requests_refused_total, code);
+    }
+
+    /// Counts a segment or block that is not merged.
+    pub fn count_rejected(&self, code: Code) {
+        labels::count(&self.merge_rejected_total, code);
+    }
+
+    /// Counts a chunk or original block that is not sent, or not to its end.
+    pub fn count_fetch_failure(&self, code: Code) {
+        labels::count(&self.fetch_failures_total, code);
+    }
+
+    /// Says when the daemon started.
+    pub(crate) fn started_at(&self, unix_ms: u64) {
+        self.start_time_seconds.set(signed(unix_ms / 1000));
     }
 
     /// Returns what was last seen of each data directory.
@@ -178,17 +217,23 @@ impl Metrics {
     }
 
     fn show(&self, seen: &Seen) {
-        let signed = |bytes: u64| i64::try_from(bytes).unwrap_or(i64::MAX);
         let load = &seen.load;
         self.merge_memory_bytes.set(signed(load.memory_used));
         self.merge_memory_limit_bytes.set(signed(load.memory_limit));
+        for part in &seen.parts {
+            let label = PartLabel { part: part.name };
+            let used = self.memory_part_bytes.get_or_create_owned(&label);
+            used.set(signed(part.used));
+            let limit = self.memory_part_limit_bytes.get_or_create_owned(&label);
+            limit.set(signed(part.limit));
+        }
         self.merge_shuffles.set(load.shuffles.into());
         self.merge_applications
             .set(signed(seen.applications as u64));
         self.connections_open.set(load.connections.into());
         self.serving.set((load.state == State::Serving).into());
         self.draining.set((load.state == State::Draining).into());
-        self.fs.show(&seen.disk_refusals);
+        self.fs.show(&seen.disk_refusals, &seen.disk_reserves);
     }
 }
 

@@ -24,9 +24,16 @@ fn seen(state: State) -> Seen {
         connections: 2,
         shuffles: 1,
     };
+    let part = |name, used| MemoryPart {
+        name,
+        used,
+        limit: 4,
+    };
     Seen {
         load,
+        parts: [part(labels::STORE, 3), part(labels::PUSHES, 1)],
         applications: 1,
+        disk_reserves: vec![5, 6, 7],
         disk_refusals: vec![None, Some(Code::DiskFull), Some(Code::DiskFailed)],
     }
 }
@@ -101,6 +108,7 @@ fn an_alert_tells_a_full_disk_from_a_failed_one_and_a_drained_service_from_both(
         &[
             "lodestone_serving 0",
             "lodestone_draining 1",
+            "lodestone_merge_disk_reserve_bytes{dir=\"/b\"} 6",
             "lodestone_merge_disk_state{dir=\"/a\",state=\"works\"} 1",
             "lodestone_merge_disk_state{dir=\"/a\",state=\"failed\"} 0",
             "lodestone_merge_disk_state{dir=\"/b\",state=\"works\"} 0",
@@ -115,12 +123,18 @@ fn an_alert_tells_a_full_disk_from_a_failed_one_and_a_drained_service_from_both(
 fn refusals_are_counted_by_their_code_and_each_code_is_there_before_the_first() {
     let metrics = Metrics::beside(Arc::new(MeasuredFs::new(Arc::new(OsFs), &[])));
     metrics.count_refusal(Code::Quota);
+    metrics.count_rejected(Code::DiskFull);
+    metrics.count_fetch_failure(Code::DiskFailed);
     let text = metrics.text(Form::Open, &seen(State::Serving)).unwrap();
     assert_has(
         &text,
         &[
             "lodestone_requests_refused_total{code=\"QUOTA\"} 1",
             "lodestone_requests_refused_total{code=\"OVERLOADED\"} 0",
+            "lodestone_merge_rejected_total{code=\"DISK_FULL\"} 1",
+            "lodestone_merge_rejected_total{code=\"TOO_LATE\"} 0",
+            "lodestone_fetch_failures_total{code=\"DISK_FAILED\"} 1",
+            "lodestone_fetch_failures_total{code=\"UNKNOWN_SHUFFLE\"} 0",
         ],
     );
 }

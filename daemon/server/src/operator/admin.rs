@@ -21,6 +21,8 @@ use tokio::sync::{Semaphore, watch};
 use tokio::time::timeout;
 
 use crate::metrics::Form;
+use crate::metrics::labels::sum;
+use crate::operator::media;
 use crate::process::accept;
 use crate::service::Service;
 use crate::service::clients::Clients;
@@ -99,23 +101,16 @@ async fn health(State(service): State<Arc<Service>>) -> Response {
 }
 
 async fn metrics_text(State(service): State<Arc<Service>>, headers: HeaderMap) -> Response {
-    let (form, kind) = match takes_open_metrics(&headers) {
-        true => (Form::Open, OPEN_METRICS),
-        false => (Form::Plain, PLAIN_METRICS),
+    let accepted = headers.get_all(ACCEPT).iter();
+    let form = media::form_for(accepted.filter_map(|value| value.to_str().ok()));
+    let kind = match form {
+        Form::Open => OPEN_METRICS,
+        Form::Plain => PLAIN_METRICS,
     };
     match service.metrics.text(form, &service.seen()) {
         Ok(text) => ([(CONTENT_TYPE, kind)], text).into_response(),
         Err(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
     }
-}
-
-/// Prometheus asks for OpenMetrics. Other programs may know the older form only.
-fn takes_open_metrics(headers: &HeaderMap) -> bool {
-    let mut accepted = headers.get_all(ACCEPT).iter();
-    accepted.any(|value| {
-        let text = value.to_str().unwrap_or_default();
-        text.contains("application/openmetrics-text")
-    })
 }
 
 async fn status(State(service): State<Arc<Service>>) -> Response {
@@ -136,7 +131,7 @@ async fn status(State(service): State<Arc<Service>>) -> Response {
         "push_bytes_total": service.metrics.push_bytes_total.get(),
         "push_refused_total": service.metrics.push_refused_total.get(),
         "fetch_bytes_total": service.metrics.fetch_bytes_total.get(),
-        "fetch_failures_total": service.metrics.fetch_failures_total.get(),
+        "fetch_failures_total": sum(&service.metrics.fetch_failures_total),
         "authentication_failures_total": service.metrics.authentication_failures_total.get(),
         "disks": service.metrics.disks(&seen),
     }))
@@ -177,7 +172,12 @@ async fn applications(State(service): State<Arc<Service>>) -> Response {
 }
 
 async fn clients(State(service): State<Arc<Service>>) -> Response {
-    let Clients { traffic, slow } = service.clients.now();
+    let Clients {
+        count,
+        traffic,
+        slow_count,
+        slow,
+    } = service.clients.now();
     let each = traffic.iter().map(|(whose, sum)| {
         json!({
             "application": whose.application,
@@ -187,7 +187,13 @@ async fn clients(State(service): State<Arc<Service>>) -> Response {
             "sent_bytes": sum.sent_bytes,
         })
     });
-    Json(json!({"clients": each.collect::<Vec<_>>(), "slow": slow})).into_response()
+    Json(json!({
+        "count": count,
+        "clients": each.collect::<Vec<_>>(),
+        "slow_count": slow_count,
+        "slow": slow,
+    }))
+    .into_response()
 }
 
 #[cfg(test)]

@@ -11,5 +11,6 @@ mod event_log;
 pub mod explain;
 mod figures;
 pub mod local;
+mod media;
 pub mod plan;
 mod tables;

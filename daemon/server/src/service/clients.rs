@@ -16,10 +16,10 @@ pub struct Whose {
     pub host: Option<IpAddr>,
 }
 
-/// The open connections of an application from one host.
+/// The connections of an application from one host, also those that have ended.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Traffic {
-    /// Connections.
+    /// Those that are open.
     pub connections: u64,
     /// Bytes that came on them.
     pub received_bytes: u64,
@@ -42,8 +42,13 @@ pub struct SlowClient {
 /// All clients, at one moment.
 #[derive(Debug, Default)]
 pub struct Clients {
-    /// By application and host: those with most bytes.
+    /// Applications on hosts.
+    pub count: usize,
+    /// By application and host: those with open connections first, and of them those with most
+    /// bytes. A sum of bytes does not fall.
     pub traffic: Vec<(Whose, Traffic)>,
+    /// Slow clients.
+    pub slow_count: usize,
     /// Those for which the daemon has waited longest.
     pub slow: Vec<SlowClient>,
 }

@@ -10,7 +10,8 @@ use lodestone_store::{FOREIGN_PLACES, Store};
 use tokio::sync::watch;
 
 use crate::metrics::disks::MeasuredFs;
-use crate::metrics::{Metrics, Seen};
+use crate::metrics::labels::{PUSHES, STORE};
+use crate::metrics::{MemoryPart, Metrics, Seen};
 use crate::streams::unreadable::Unreadable;
 use block_memory::BlockMemory;
 use body::BodyPool;
@@ -183,6 +184,8 @@ impl Service {
     ) -> Arc<Self> {
         // Stream ids of another daemon must not match.
         let kept_bytes = (split.upload_bytes / KEPT_PART).min(MAX_KEPT_BYTES);
+        let metrics = Metrics::beside(fs);
+        metrics.started_at(store.unix_ms());
         let first_stream = store.process_number().cast_signed() & 0x00ff_ffff_ffff_0000;
         Arc::new(Self {
             lanes: Lanes::new(usize::from(store.disk_count()), threads),
@@ -201,7 +204,7 @@ impl Service {
             lists: SharedPool::new(split.list_bytes),
             unreadable: Unreadable::default(),
             reports: Reports::new(split.report_bytes),
-            metrics: Metrics::beside(fs),
+            metrics,
             clients: AllClients::default(),
             open: watch::Sender::new(0),
             looks: watch::Sender::new(0),
@@ -232,16 +235,55 @@ impl Service {
 
     /// Returns what the metrics and the page show beside counters. Asks no disk.
     pub fn seen(&self) -> Seen {
+        let store = self.store.load();
         Seen {
-            load: self.load(),
+            load: self.whole(store),
+            parts: self.parts(&store),
             applications: self.store.application_count(),
             disk_refusals: self.store.disk_refusals(),
+            disk_reserves: self.store.disk_reserves(),
         }
     }
 
-    /// How busy the daemon is. Asks no disk.
-    pub fn load(&self) -> Load {
+    /// Returns the parts of the memory that fill when work comes faster than the daemon can do it.
+    /// One of them can be full while most of the whole budget is free.
+    fn parts(&self, store: &Load) -> [MemoryPart; 2] {
+        let of_store = MemoryPart {
+            name: STORE,
+            used: store.memory_used,
+            limit: store.memory_limit,
+        };
+        let of_pushes = MemoryPart {
+            name: PUSHES,
+            used: self.uploads.large_used_bytes(),
+            limit: self.uploads.most_bytes(),
+        };
+        [of_store, of_pushes]
+    }
+
+    /// Returns how busy the daemon is, for drivers: the memory is that of the part that is fullest.
+    /// Asks no disk.
+    pub fn load_of_fullest(&self) -> Load {
+        let share = |part: &MemoryPart| part.used as f64 / part.limit.max(1) as f64;
         let load = self.store.load();
+        let [store, pushes] = self.parts(&load);
+        let fullest = match share(&pushes) > share(&store) {
+            true => pushes,
+            false => store,
+        };
+        Load {
+            memory_used: fullest.used,
+            memory_limit: fullest.limit,
+            ..self.whole(load)
+        }
+    }
+
+    /// Returns how busy the daemon is: the memory is the whole budget. Asks no disk.
+    pub fn load(&self) -> Load {
+        self.whole(self.store.load())
+    }
+
+    fn whole(&self, store: Load) -> Load {
         let used = self.uploads.used_bytes() + self.layouts.used_bytes() + self.lists.used_bytes();
         let limit = self.uploads.capacity_bytes()
             + self.layouts.capacity_bytes()
@@ -251,10 +293,10 @@ impl Service {
             limit + self.body_pool.limit_bytes() + self.reports.limit_bytes(),
         );
         Load {
-            memory_used: load.memory_used + used,
-            memory_limit: load.memory_limit + limit,
+            memory_used: store.memory_used + used,
+            memory_limit: store.memory_limit + limit,
             connections: u32::try_from(*self.open.borrow()).unwrap_or(u32::MAX),
-            ..load
+            ..store
         }
     }
 }

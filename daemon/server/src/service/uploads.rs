@@ -57,6 +57,12 @@ impl Uploads {
         }
     }
 
+    /// Bytes that large uploads have, of [`Uploads::most_bytes`]. Small ones that find no memory of
+    /// their own have some of it too.
+    pub fn large_used_bytes(&self) -> u64 {
+        self.large.used_bytes()
+    }
+
     /// The most that one upload may have.
     pub fn most_bytes(&self) -> u64 {
         self.large.capacity_bytes()

@@ -110,7 +110,7 @@ fn hello_and_lease_return_the_incarnation_the_zone_and_the_load() {
         (reply.load.state, reply.load.connections),
         (State::Serving, 1)
     );
-    assert_eq!(reply.load.memory_limit, 64 << 20);
+    assert_eq!(reply.load.memory_limit, 34 << 20, "that of the store");
     assert!(reply.load.disk_total >= reply.load.disk_free && reply.load.disk_free > 0);
     client.register(&key(&daemon, 1), 1, 1);
     let (app, app_attempt, incarnation) = (app(), AppAttempt::NONE, 0);

@@ -314,6 +314,12 @@ impl Disks {
             .collect()
     }
 
+    /// Returns for each disk the bytes that stay free.
+    pub(crate) fn reserves(&self) -> Vec<u64> {
+        let totals = self.disks.iter().map(|disk| disk.space().total);
+        totals.map(|total| self.reserve.bytes_of(total)).collect()
+    }
+
     fn refusal_of(&self, disk: &Disk, environment: &Environment) -> Option<Code> {
         match disk.known(environment) {
             Ok(()) => self.is_low(disk).then_some(Code::DiskFull),

@@ -23,17 +23,21 @@ pub enum Reserve {
 }
 
 impl Reserve {
+    /// Returns the bytes that stay free on a disk of this size.
+    pub fn bytes_of(self, total: u64) -> u64 {
+        match self {
+            Self::Auto => {
+                let part = (total / AUTO_DIVISOR).max(AUTO_LEAST);
+                part.min(total / AUTO_MOST_DIVISOR)
+            }
+            Self::Bytes(bytes) => bytes,
+        }
+    }
+
     /// True if so little space is left that the daemon writes no more. A disk that did not say how
     /// much it has is not judged.
     pub fn is_reached(self, space: Space) -> bool {
-        let reserved = match self {
-            Self::Auto => {
-                let part = (space.total / AUTO_DIVISOR).max(AUTO_LEAST);
-                part.min(space.total / AUTO_MOST_DIVISOR)
-            }
-            Self::Bytes(bytes) => bytes,
-        };
-        space.total > 0 && space.free < reserved
+        space.total > 0 && space.free < self.bytes_of(space.total)
     }
 }
 

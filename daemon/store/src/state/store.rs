@@ -57,6 +57,11 @@ impl Store {
         self.resources.now_ms()
     }
 
+    /// Milliseconds since 1970.
+    pub fn unix_ms(&self) -> u64 {
+        self.resources.environment.clock.unix_ms()
+    }
+
     /// Returns the incarnation under which clients know the shuffles: of this daemon, or of the one
     /// that handed them over.
     pub fn incarnation(&self) -> Incarnation {
@@ -110,6 +115,11 @@ impl Store {
     /// disk.
     pub fn disk_refusals(&self) -> Vec<Option<Code>> {
         self.resources.disks.refusals(&self.resources.environment)
+    }
+
+    /// Returns for each data directory the bytes that stay free on its disk. Asks no disk.
+    pub fn disk_reserves(&self) -> Vec<u64> {
+        self.resources.disks.reserves()
     }
 
     /// Returns the number of applications that are known.

@@ -113,7 +113,7 @@ fn a_client_that_takes_blocks_slowly_holds_one_open_file() {
             length: 5,
         };
         let head = Part::Memory(Bytes::from_static(b"head"));
-        let chunk = OpenChunk::new(wanted, vec![1], Some(5));
+        let chunk = OpenChunk::new(wanted, vec![1], Ok(5));
         sending.add(chunk, [head, data].into_iter());
     }
     // The first block, and a part of the second one.
@@ -146,7 +146,7 @@ fn the_rest_of_a_merged_chunk_is_opened_again_and_that_of_a_file_that_may_change
     let pieces = || ["head", "bytes", "more"].map(|bytes| Part::Memory(bytes.into()));
     let rest = |wanted: Wanted| {
         let mut sending = Sending::default();
-        let chunk = OpenChunk::new(wanted, Vec::new(), Some(9));
+        let chunk = OpenChunk::new(wanted, Vec::new(), Ok(9));
         sending.add(chunk, pieces().into_iter());
         let client = Client { room: 6.into() };
         assert_eq!(sending.send(&client, 100, |_| {}).unwrap(), 6);
@@ -160,14 +160,14 @@ fn the_rest_of_a_merged_chunk_is_opened_again_and_that_of_a_file_that_may_change
     let mut again = rest(wanted_of(1, merged).remove(0)).unwrap();
     let begun = again.begun.take().unwrap();
     let mut sending = Sending::default();
-    let chunk = OpenChunk::new(again, Vec::new(), Some(9));
+    let chunk = OpenChunk::new(again, Vec::new(), Ok(9));
     sending.go_on(chunk, pieces().into_iter(), &begun).unwrap();
     let client = Client { room: 100.into() };
     let mut done = 0;
     assert_eq!(sending.send(&client, 100, |_| done += 1).unwrap(), 7);
     assert_eq!((done, sending.bytes, sending.is_empty()), (1, 0, true));
 
-    let other = OpenChunk::new(wanted_of(1, merged).remove(0), Vec::new(), Some(8));
+    let other = OpenChunk::new(wanted_of(1, merged).remove(0), Vec::new(), Ok(8));
     assert!(
         sending.go_on(other, pieces().into_iter(), &begun).is_err(),
         "it has another length"
@@ -194,7 +194,7 @@ fn a_chunk_of_which_nothing_was_sent_may_still_be_refused_when_it_is_opened_agai
         let wanted = wanted_of(1, |_| item.clone()).remove(0);
         let mut sending = Sending::default();
         sending.add(
-            OpenChunk::new(wanted, Vec::new(), Some(5)),
+            OpenChunk::new(wanted, Vec::new(), Ok(5)),
             [head(), bytes].into_iter(),
         );
         let aside = sending.set_aside();
@@ -207,7 +207,7 @@ fn a_chunk_of_which_nothing_was_sent_may_still_be_refused_when_it_is_opened_agai
 fn a_client_that_takes_blocks_slowly_holds_the_memory_of_one_chunk() {
     let mut sending = Sending::default();
     for (wanted, places) in wanted(4).into_iter().zip([vec![], vec![], vec![0], vec![]]) {
-        let chunk = OpenChunk::new(wanted, places, Some(4));
+        let chunk = OpenChunk::new(wanted, places, Ok(4));
         let bytes = Part::Memory(Bytes::from_static(b"all of it"));
         sending.add(chunk, std::iter::once(bytes));
     }

@@ -215,7 +215,8 @@ fn state(name: &str, reply: &HelloReply) -> Finding {
     let used = (load.memory_used.saturating_mul(100)).checked_div(load.memory_limit);
     let used = used.unwrap_or_default();
     let figures = format!(
-        "version {}, {used} % of {} of memory in use, {} of {} of disk free, {} connections",
+        "version {}, {used} % of memory ({}, its fullest part) in use, {} of {} of disk free, \
+         {} connections",
         reply.server_version,
         megabytes(load.memory_limit),
         megabytes(load.disk_free),

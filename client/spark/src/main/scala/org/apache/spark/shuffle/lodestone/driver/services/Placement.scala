@@ -24,7 +24,10 @@ private[driver] object Placement {
   /** A service with fewer partitions costs more connections than it saves time. */
   private val MinPartitionsPerService = 8
 
-  /** Beyond this part of its memory a service is short of memory. */
+  /**
+   * Beyond this part of its memory a service is short of memory. A load has the memory of the store,
+   * or that for pushes: the one that is fuller.
+   */
   private val StrainedMemory = 0.85
 
   /**

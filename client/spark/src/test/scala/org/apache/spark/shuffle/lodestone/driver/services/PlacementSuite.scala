@@ -86,6 +86,16 @@ class PlacementSuite {
     assertEquals(2, chosen(live.take(2), 1000).size)
   }
 
+  @Test def `the memory of a part that is full makes a service strained`(): Unit = {
+    // A service sends the part that is fuller, with its own limit.
+    def strained(used: Long) = {
+      val load = roomy.copy(memoryUsed = used << 20, memoryLimit = 16L << 20)
+      Placement.allStrained(Demand(0, 100, 0), Seq(service("a", load)))
+    }
+    assertTrue(strained(15))
+    assertFalse(strained(13))
+  }
+
   @Test def `a large disk has room as long as the shuffle fits and some gigabytes remain`()
       : Unit = {
     def left(free: Long, total: Long) =
