@@ -132,6 +132,14 @@ class Daemon:
         """Returns the counters of the admin endpoint."""
         return counts_at(self.admin_port)
 
+    def counts_by_code(self, name: str) -> dict[str, int]:
+        """Returns a counter of the admin endpoint that has the label `code`."""
+        url = f"http://127.0.0.1:{self.admin_port}/metrics"
+        with urllib.request.urlopen(url, timeout=5) as reply:
+            text = reply.read().decode()
+        line = rf'^lodestone_{name}_total{{code="(\w+)"}} (\d+)$'
+        return {code: int(value) for code, value in re.findall(line, text, re.MULTILINE)}
+
     def stop(self) -> int:
         """Sends SIGTERM, and returns the exit code."""
         if self._resume_timer is not None:

@@ -204,3 +204,4 @@ def test_a_daemon_with_a_full_disk_refuses_and_the_job_goes_on(
     outcome = start_job(job).wait()
     assert outcome.answer == plain_answer(job)
     assert "PUSH_DISK_FULL" in outcome.reasons()
+    assert daemon.counts_by_code("merge_rejected")["DISK_FULL"] > 0, "an alert watches this"

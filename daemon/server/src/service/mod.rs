@@ -300,3 +300,6 @@ impl Service {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

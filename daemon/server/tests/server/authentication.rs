@@ -533,3 +533,20 @@ fn no_secret_is_in_the_log() {
         "{log}"
     );
 }
+
+#[test]
+fn a_probe_that_resets_its_connection_is_no_client_that_did_not_authenticate() {
+    let secrets = secrets();
+    let daemon = start(&secrets, &["--admin", "127.0.0.1:0"]);
+    for sent in [&[][..], &[0; 4]] {
+        daemon.reset_after(sent);
+    }
+    let mut stranger = Client::connect(&daemon);
+    let request = GetLocalDirsForExecutors {
+        app: app(),
+        exec_ids: Vec::new(),
+    };
+    assert!(answer(&mut stranger, request.to_bytes()).is_err());
+    drop(stranger);
+    assert_eq!(daemon.failures_to_authenticate_of(3), 1);
+}

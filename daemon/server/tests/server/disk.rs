@@ -54,7 +54,8 @@ fn assert_refused(client: &mut Client, code: &str) {
 
 #[test]
 fn a_chunk_that_broke_off_is_refused_when_it_is_asked_for_again_and_the_others_are_sent() {
-    let daemon = Daemon::start(&["--memory", "16MiB"]);
+    let daemon = Daemon::start(&["--memory", "16MiB", "--admin", "127.0.0.1:0"]);
+    let failures = "lodestone_fetch_failures_total{code=\"DISK_FAILED\"}";
     let mut client = Client::connect(&daemon);
     let key = key(&daemon, 1);
     client.register(&key, 3, 2);
@@ -73,11 +74,13 @@ fn a_chunk_that_broke_off_is_refused_when_it_is_asked_for_again_and_the_others_a
     ask_for(&mut client, &handle, 0);
     let received = client.receive_to_the_end();
     assert!((1000..LARGE).contains(&received), "{received} bytes came");
+    daemon.reaches(failures, 1.0);
 
     let mut again = Client::connect(&daemon);
     let handle = again.open(&key, &[(0, &[(0, 3)]), (1, &[(0, 1)])]);
     ask_for(&mut again, &handle, 0);
     assert_refused(&mut again, "[DISK_FAILED] ");
+    daemon.reaches(failures, 2.0);
     ask_for(&mut again, &handle, 1);
     match again.receive() {
         Some(Frame::ChunkFetchSuccess { body, .. }) => assert_eq!(body, "well"),

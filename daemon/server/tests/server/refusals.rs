@@ -159,8 +159,8 @@ fn a_request_for_another_incarnation_is_refused() {
 }
 
 #[test]
-fn each_segment_of_a_batch_gets_its_own_code() {
-    let daemon = Daemon::start(&[]);
+fn each_segment_of_a_batch_gets_its_own_code_and_an_operator_sees_it() {
+    let daemon = Daemon::start(&["--admin", "127.0.0.1:0"]);
     let mut client = Client::connect(&daemon);
     let key = key(&daemon, 1);
     client.register(&key, 4, 4);
@@ -180,6 +180,10 @@ fn each_segment_of_a_batch_gets_its_own_code() {
         body: removed.to_bytes(),
     });
     assert_eq!(client.push(&key, 2, 1, &[(0, b"late")]), [Code::TooLate]);
+    for (code, count) in [("OTHER_CONTENT", 2.0), ("CHECKSUM_MISMATCH", 1.0), ("TOO_LATE", 1.0)] {
+        let counted = format!("lodestone_merge_rejected_total{{code=\"{code}\"}}");
+        daemon.reaches(&counted, count);
+    }
 }
 
 /// Both sides of the wire know that these numbers are of an earlier version.

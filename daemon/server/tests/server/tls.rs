@@ -190,3 +190,14 @@ fn a_daemon_whose_certificate_cannot_be_read_says_so_and_does_not_start() {
     assert_ne!(code, Some(0));
     assert!(text.contains("key.pem"), "{text}");
 }
+
+#[test]
+fn a_probe_that_begins_with_tls_and_resets_its_connection_did_not_fail_to_authenticate() {
+    let daemon = Made::new().start(&["--admin", "127.0.0.1:0"]);
+    // The first byte of TLS, alone.
+    daemon.reset_after(&[0x16]);
+    let mut stranger = TcpStream::connect(daemon.address()).unwrap();
+    stranger.write_all(&[0x16; 64]).unwrap();
+    let _ = stranger.read_to_end(&mut Vec::new());
+    assert_eq!(daemon.failures_to_authenticate_of(2), 1);
+}

@@ -214,3 +214,29 @@ async fn an_operator_sees_which_application_moves_how_much_and_which_client_is_s
     assert_eq!(client.whose.application.as_deref(), Some("app-1"));
     assert!(client.is_taking && client.waited_ms >= 1500, "{client:?}");
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_a_client_has_moved_neither_falls_nor_changes_its_name_when_connections_end() {
+    let table = ConnectionTable::new(3, true);
+    let sums = || {
+        let clients = table.clients().traffic.into_iter();
+        let each = clients.map(|(whose, sum)| (whose.application, sum.connections, sum.sent_bytes));
+        let mut each: Vec<_> = each.collect();
+        each.sort();
+        each
+    };
+    let named = |connections, bytes| (Some("app-1".to_owned()), connections, bytes);
+    let place = table.enter(0).await.unwrap();
+    place.entry.took(7);
+    assert_eq!(sums(), [(None, 1, 7)]);
+    place.entry.client.is_of(&AppId::new("app-1").unwrap());
+    place.entry.took(30);
+    assert_eq!(sums(), [(None, 0, 7), named(1, 30)]);
+    drop(place);
+    assert_eq!(sums(), [(None, 0, 7), named(0, 30)]);
+    let next = table.enter(1).await.unwrap();
+    next.entry.client.is_of(&AppId::new("app-1").unwrap());
+    next.entry.took(2);
+    assert_eq!(sums(), [(None, 0, 7), named(1, 32)]);
+    assert_eq!(table.clients().count, 2);
+}

@@ -163,6 +163,31 @@ impl Daemon {
         }
     }
 
+    /// Opens a connection, sends this, and resets it, as a probe of the port does.
+    pub(crate) fn reset_after(&self, sent: &[u8]) {
+        let mut probe = TcpStream::connect(self.address()).unwrap();
+        probe.write_all(sent).unwrap();
+        rustix::net::sockopt::set_socket_linger(&probe, Some(Duration::ZERO)).unwrap();
+    }
+
+    /// Waits until so many connections have come and ended, and returns how many of them failed to
+    /// authenticate.
+    pub(crate) fn failures_to_authenticate_of(&self, connections: u32) -> u32 {
+        self.reaches("lodestone_connections_total", connections.into());
+        let deadline = Instant::now() + TEST_TIMEOUT;
+        loop {
+            let metrics = self.get("/metrics");
+            let value = |name: &str| {
+                let found = metrics.lines().find_map(|line| line.strip_prefix(name));
+                found.unwrap().trim().parse::<u32>().unwrap()
+            };
+            if value("lodestone_connections_open ") == 0 {
+                return value("lodestone_authentication_failures_total ");
+            }
+            assert!(Instant::now() < deadline, "a connection does not end");
+        }
+    }
+
     pub(crate) fn incarnation(&self) -> i64 {
         u64::from_str_radix(self.word("incarnation"), 16)
             .unwrap()
