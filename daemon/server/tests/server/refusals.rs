@@ -180,7 +180,11 @@ fn each_segment_of_a_batch_gets_its_own_code_and_an_operator_sees_it() {
         body: removed.to_bytes(),
     });
     assert_eq!(client.push(&key, 2, 1, &[(0, b"late")]), [Code::TooLate]);
-    for (code, count) in [("OTHER_CONTENT", 2.0), ("CHECKSUM_MISMATCH", 1.0), ("TOO_LATE", 1.0)] {
+    for (code, count) in [
+        ("OTHER_CONTENT", 2.0),
+        ("CHECKSUM_MISMATCH", 1.0),
+        ("TOO_LATE", 1.0),
+    ] {
         let counted = format!("lodestone_merge_rejected_total{{code=\"{code}\"}}");
         daemon.reaches(&counted, count);
     }
