@@ -42,13 +42,13 @@ async fn a_driver_hears_that_the_memory_for_pushes_is_full_while_most_of_the_bud
         held.push(service.uploads.reserve(&app, &connection, size).await);
     }
     assert!(share(&service.load()) < STRAINED / 2.0, "of the whole");
-    let told = service.load_of_fullest();
-    assert!(share(&told) > STRAINED, "{told:?}");
+    let heard = service.load_of_fullest();
+    assert!(share(&heard) > STRAINED, "{heard:?}");
     let parts = service.seen().parts;
     assert_eq!(parts.map(|part| part.name), [STORE, PUSHES]);
     assert_eq!(
         (parts[1].used, parts[1].limit),
-        (told.memory_used, told.memory_limit)
+        (heard.memory_used, heard.memory_limit)
     );
     drop(held);
     assert!(share(&service.load_of_fullest()) < STRAINED);
