@@ -84,8 +84,8 @@ PANELS = [
     ),
     Panel(
         "Memory in use, of each part",
-        "Drivers avoid a service with a part above 85 %. If that for the store stays near 94 %, the "
-        "disks do not keep up. One application has at most half of that for pushes.",
+        "Drivers avoid a service with a part above 85 %. If that for the store stays near 94 %, "
+        "the disks do not keep up. One application has at most half of that for pushes.",
         [(f"{of('lodestone_memory_part_bytes')} / {of('lodestone_memory_part_limit_bytes')}",
           f"{EACH} {{{{part}}}}")],
         "percentunit",

@@ -22,8 +22,10 @@ use super::{ChunkHead, CloseReason, Hold, MAX_IN_WORK};
 use crate::metrics::stopwatch::Stopwatch;
 use crate::service::{Service, clock};
 use crate::streams::source::{Job, Opened};
+use ahead::read_ahead;
 use waits::LOOK;
 
+mod ahead;
 mod waits;
 
 /// Chunks of one burst: all that a client may ask for at once.
@@ -37,11 +39,6 @@ pub(super) const MAX_BYTES_AT_ONCE: u64 = 1 << 20;
 
 /// To find a chunk and to call the system takes as long as to send so many bytes.
 const LEAST_BYTES: u64 = 16 << 10;
-
-/// The kernel gets an announcement for file ranges of this size or more, and reads them in one go
-/// instead of in steps of its read-ahead window. If a chunk has several ranges, smaller ones are
-/// announced too, so that the disk can read them in its own order.
-const READ_AHEAD_BYTES: u64 = 128 << 10;
 
 /// One chunk that the client asked for.
 #[derive(Debug)]
@@ -356,25 +353,6 @@ fn opened(wait: Wait, places: &[usize], wanted: &mut Wanted, service: &Service) 
         return Opened::Here(Err(refusal), Vec::new());
     }
     job.open_at(wait, places, known, &service.store)
-}
-
-fn read_ahead(data: &ChunkData) {
-    let is_file = |part: &&Part| matches!(part, Part::File { .. });
-    let several = data.parts.iter().filter(is_file).nth(1).is_some();
-    for part in &data.parts {
-        if let Part::File {
-            file,
-            offset,
-            length,
-        } = part
-            && (several || *length >= READ_AHEAD_BYTES)
-            && let Some(fd) = file.fd()
-        {
-            // Only advice: its errors do not matter.
-            let advice = rustix::fs::Advice::WillNeed;
-            let _ = rustix::fs::fadvise(fd, *offset, std::num::NonZeroU64::new(*length), advice);
-        }
-    }
 }
 
 fn success(head: &ChunkHead, length: u64) -> Bytes {

@@ -177,8 +177,8 @@ impl MeasuredFs {
         }
     }
 
-    /// Sets the state of each directory, and its reserve: the refusals and reserves of the store, in
-    /// the same order.
+    /// Sets the state of each directory, and its reserve: the refusals and reserves of the store,
+    /// in the same order.
     pub(super) fn show(&self, refusals: &[Option<Code>], reserves: &[u64]) {
         for (disk, reserve) in self.disks.iter().zip(reserves) {
             disk.reserve_bytes.set(signed(*reserve));

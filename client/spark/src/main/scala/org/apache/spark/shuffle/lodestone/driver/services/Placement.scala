@@ -25,8 +25,8 @@ private[driver] object Placement {
   private val MinPartitionsPerService = 8
 
   /**
-   * Beyond this part of its memory a service is short of memory. A load has the memory of the store,
-   * or that for pushes: the one that is fuller.
+   * Beyond this part of its memory a service is short of memory. A load has the memory of the
+   * store, or that for pushes: the one that is fuller.
    */
   private val StrainedMemory = 0.85
 
