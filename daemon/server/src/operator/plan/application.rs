@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::de::DeserializeOwned;
 
 use super::events::{
-    ApplicationStart, DriverValues, Environment, ExecutorAdded, JobStart, LogStart, Moment,
-    RddInfo, ReadMetrics, StageEvent, StageInfo, TaskEnd, TaskMetrics,
+    ApplicationStart, DriverValues, Dropped, Environment, JobStart, LogStart, Moment, RddInfo,
+    ReadMetrics, StageEvent, StageInfo, TaskEnd, TaskMetrics,
 };
 use super::exchanges::{ExchangeId, Exchanges, Metric};
 use crate::operator::event_log::Events;
@@ -17,8 +17,8 @@ pub(super) const CHUNK_BYTES: u64 = 2 << 20;
 
 /// Tasks and stages beyond these are left out; a stage takes some hundred bytes.
 const MAX_STAGES: usize = 1_000_000;
-const MAX_HOSTS: usize = 100_000;
-const MAX_TASKS_PER_STAGE: usize = 10_000_000;
+/// Each takes about 100 bytes.
+const MAX_TASKS: u64 = 20_000_000;
 
 /// All that a plan needs.
 #[derive(Debug, Default)]
@@ -26,8 +26,6 @@ pub(super) struct Application {
     pub(super) id: String,
     pub(super) version: String,
     pub(super) settings: BTreeMap<String, String>,
-    /// The hosts of executors.
-    pub(super) hosts: BTreeSet<String>,
     pub(super) stages: BTreeMap<u32, Stage>,
     pub(super) exchanges: Exchanges,
     /// The partitions of exchanges.
@@ -35,6 +33,9 @@ pub(super) struct Application {
     pub(super) end_ms: u64,
     pub(super) damaged: u64,
     pub(super) left_out: u64,
+    tasks: u64,
+    /// RDDs that Spark keeps, and which a stage has computed.
+    kept: BTreeSet<i64>,
 }
 
 /// One stage, with all of its attempts.
@@ -47,6 +48,8 @@ pub(super) struct Stage {
     pub(super) reads: Vec<Read>,
     pub(super) is_barrier: bool,
     pub(super) is_python: bool,
+    /// Its tasks wait for Python, which looks as if they waited for data.
+    pub(super) runs_python: bool,
     pub(super) begin_ms: u64,
     pub(super) end_ms: u64,
     /// Bytes and records by partition; of a partition that was computed again the last ones.
@@ -59,6 +62,7 @@ pub(super) struct Stage {
     pub(super) run_ms: u64,
     pub(super) cpu_ns: u64,
     pub(super) wait_ms: u64,
+    has_run: bool,
 }
 
 /// An RDD of a stage that reads a shuffle.
@@ -71,6 +75,8 @@ pub(super) struct Read {
     pub(super) partitions: u32,
     pub(super) is_sql: bool,
     pub(super) combines: bool,
+    /// An earlier stage computed what this stage needs of it, and Spark kept that.
+    pub(super) is_kept: bool,
 }
 
 /// What tasks of a stage read.
@@ -95,7 +101,7 @@ impl ReadSum {
 }
 
 /// Operations that combine records before they are written.
-const COMBINING: [&str; 7] = [
+const COMBINING: [&str; 11] = [
     "reduceByKey",
     "combineByKey",
     "combineByKeyWithClassTag",
@@ -103,6 +109,10 @@ const COMBINING: [&str; 7] = [
     "foldByKey",
     "countByKey",
     "countApproxDistinctByKey",
+    "distinct",
+    "countByValue",
+    "treeAggregate",
+    "treeReduce",
 ];
 
 const SQL_EVENTS: &[u8] = b"org.apache.spark.sql.execution.ui.SparkListener";
@@ -120,7 +130,7 @@ impl Events for Application {
                     | b"SparkListenerApplicationStart"
                     | b"SparkListenerApplicationEnd"
                     | b"SparkListenerEnvironmentUpdate"
-                    | b"SparkListenerExecutorAdded"
+                    | b"SparkListenerUnpersistRDD"
                     | b"SparkListenerJobStart"
                     | b"SparkListenerStageSubmitted"
                     | b"SparkListenerStageCompleted"
@@ -140,16 +150,14 @@ impl Events for Application {
             b"SparkListenerEnvironmentUpdate" => {
                 read(line).map(|one: Environment| self.settings = one.settings)
             }
-            b"SparkListenerExecutorAdded" => read(line).map(|one: ExecutorAdded| {
-                if self.hosts.len() < MAX_HOSTS {
-                    self.hosts.insert(one.info.host);
-                }
+            b"SparkListenerUnpersistRDD" => read(line).map(|one: Dropped| {
+                self.kept.remove(&one.rdd);
             }),
             b"SparkListenerJobStart" => read(line).map(|one: JobStart| {
-                one.stages.into_iter().for_each(|stage| self.stage(stage));
+                one.stages.iter().for_each(|stage| self.stage(stage));
             }),
             b"SparkListenerStageSubmitted" | b"SparkListenerStageCompleted" => {
-                read(line).map(|one: StageEvent| self.stage(one.stage))
+                read(line).map(|one: StageEvent| self.runs(&one.stage))
             }
             b"SparkListenerTaskEnd" => read(line).map(|one: TaskEnd| self.task(&one)),
             b"DriverAccumUpdates" => read(line).map(|one: DriverValues| self.driver(&one)),
@@ -164,7 +172,21 @@ fn read<T: DeserializeOwned>(line: &[u8]) -> Result<T, serde_json::Error> {
 }
 
 impl Application {
-    fn stage(&mut self, info: StageInfo) {
+    fn runs(&mut self, info: &StageInfo) {
+        self.stage(info);
+        let Some(stage) = self.stages.get_mut(&info.id) else {
+            return;
+        };
+        if !std::mem::replace(&mut stage.has_run, true) {
+            stage.find_kept(&info.rdds, &self.kept);
+        }
+        if info.end_ms.is_some() {
+            let kept = info.rdds.iter().filter(|rdd| rdd.storage.is_kept());
+            self.kept.extend(kept.map(|rdd| rdd.id));
+        }
+    }
+
+    fn stage(&mut self, info: &StageInfo) {
         if self.stages.len() >= MAX_STAGES && !self.stages.contains_key(&info.id) {
             self.left_out += 1;
             return;
@@ -175,7 +197,7 @@ impl Application {
         }
         // A later attempt has only the tasks that are left.
         stage.tasks = stage.tasks.max(info.tasks);
-        stage.parents = info.parents;
+        stage.parents.clone_from(&info.parents);
         if let Some(begin) = info.begin_ms
             && (stage.begin_ms == 0 || begin < stage.begin_ms)
         {
@@ -205,7 +227,7 @@ impl Application {
         };
         let named = end.info.partition.and_then(|at| u32::try_from(at).ok());
         let partition = named.unwrap_or(end.info.index);
-        if stage.done.len() >= MAX_TASKS_PER_STAGE {
+        if self.tasks >= MAX_TASKS {
             self.left_out += 1;
             return;
         }
@@ -217,6 +239,7 @@ impl Application {
             stage.written.insert(partition, written);
         }
         if stage.done.insert(partition) {
+            self.tasks += 1;
             stage.add(end, metrics, &self.exchanges);
         }
     }
@@ -230,6 +253,10 @@ impl Stage {
         self.is_barrier = rdds.iter().any(|rdd| rdd.is_barrier);
         // PySpark shuffles arrays of bytes, for which Spark has Kryo in any case.
         self.is_python = rdds.first().is_some_and(|rdd| rdd.name == "PairwiseRDD");
+        self.runs_python = rdds.iter().any(|rdd| {
+            let says = |word| rdd.name.contains(word) || rdd.scope.contains(word);
+            ["Python", "Pandas", "InArrow"].into_iter().any(says)
+        });
         for rdd in rdds {
             for from in rdd.parents.iter().filter(|parent| !here.contains(parent)) {
                 self.reads.push(Read {
@@ -240,8 +267,29 @@ impl Stage {
                     combines: COMBINING
                         .iter()
                         .any(|name| rdd.scope.contains(&format!("\"name\":\"{name}\""))),
+                    is_kept: false,
                 });
             }
+        }
+    }
+
+    /// Goes from the stage's RDD to its parents, and not beyond those that are kept.
+    fn find_kept(&mut self, rdds: &[RddInfo], kept: &BTreeSet<i64>) {
+        if rdds.iter().all(|rdd| !kept.contains(&rdd.id)) {
+            return;
+        }
+        let by_id: BTreeMap<i64, &RddInfo> = rdds.iter().map(|rdd| (rdd.id, rdd)).collect();
+        let (mut computed, mut next) = (BTreeSet::new(), vec![self.rdd]);
+        while let Some(id) = next.pop() {
+            if !kept.contains(&id)
+                && let Some(rdd) = by_id.get(&id)
+                && computed.insert(id)
+            {
+                next.extend(&rdd.parents);
+            }
+        }
+        for read in &mut self.reads {
+            read.is_kept = !computed.contains(&read.by);
         }
     }
 
@@ -254,10 +302,10 @@ impl Stage {
             match exchanges.metric(one.id) {
                 Some((exchange, Metric::Written)) => self.exchange = Some(exchange),
                 Some((exchange, Metric::BlocksRead)) => {
-                    sums.entry(exchange).or_default().0 += one.number();
+                    sums.entry(exchange).or_default().0 += one.update.0;
                 }
                 Some((exchange, Metric::BytesRead)) => {
-                    sums.entry(exchange).or_default().1 += one.number();
+                    sums.entry(exchange).or_default().1 += one.update.0;
                 }
                 _ => {}
             }

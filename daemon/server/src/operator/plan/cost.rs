@@ -22,6 +22,23 @@ impl Range {
         Self::new(self.low * factor, self.high * factor)
     }
 
+    /// Returns the product of two numbers, of which the other one is known as a range too.
+    fn by(self, other: Self) -> Self {
+        let ends = [
+            self.low * other.low,
+            self.low * other.high,
+            self.high * other.low,
+            self.high * other.high,
+        ];
+        let low = ends.into_iter().fold(f64::INFINITY, f64::min);
+        Self::new(low, ends.into_iter().fold(f64::NEG_INFINITY, f64::max))
+    }
+
+    /// Returns the range that holds both.
+    pub(super) fn or(self, other: Self) -> Self {
+        Self::new(self.low.min(other.low), self.high.max(other.high))
+    }
+
     pub(super) fn plus(self, other: Self) -> Self {
         Self::new(self.low + other.low, self.high + other.high)
     }
@@ -37,10 +54,6 @@ impl Range {
 
 /// CPU time to read a block by itself (decision 5).
 pub(super) const SECONDS_PER_READ: Range = Range::new(12e-6, 25e-6);
-/// The least time of a read on a disk with a head: 200 a second.
-pub(super) const SECONDS_PER_SLOW_READ: f64 = 5e-3;
-/// Linux reads so many bytes first at a new place of a file that is read in steps of 8 KiB.
-const FIRST_READ_BYTES: u64 = 16 << 10;
 /// CPU time of executors and services to merge a gigabyte (decision 5; `sort` of real-jobs.txt).
 pub(super) const SECONDS_PER_MERGED_GB: Range = Range::new(0.8, 3.0);
 /// The same in mode remote, which writes nothing on executors (`sort`, `tiny`, `rows`, less auto).
@@ -60,14 +73,6 @@ pub(super) const PART_OF_SQL_MAPS: Range = Range::new(0.01, 0.18);
 
 const GB: f64 = 1e9;
 
-/// The disks of executors.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Disks {
-    pub(super) kind: Disk,
-    /// How many tasks wait for one disk at a time on average.
-    pub(super) tasks: f64,
-}
-
 /// What would happen to a shuffle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fate {
@@ -81,67 +86,90 @@ pub(super) enum Fate {
     },
 }
 
+/// Seconds of tasks and services.
+#[derive(Debug, Default, Clone, Copy, PartialEq)]
+pub(super) struct Saved {
+    /// What Lodestone alone saves.
+    pub(super) own: Range,
+    /// What its writer saves, and a setting of Spark too: a file for each partition.
+    pub(super) files: Range,
+}
+
 /// Returns the seconds of tasks and services that are saved.
 pub(super) fn saved(
     shuffle: &Shuffle,
     fate: Fate,
     is_encoded: bool,
     settings: &Settings<'_>,
-    disks: Disks,
-) -> Range {
+    disk: Disk,
+) -> Saved {
     let gigabytes = shuffle.bytes as f64 / GB;
-    let written = written(shuffle, is_encoded, settings);
-    match fate {
-        Fate::Spark => Range::default(),
-        Fate::Kept => written,
-        Fate::Merged => written
-            .plus(read(shuffle, disks))
+    if fate == Fate::Spark {
+        return Saved::default();
+    }
+    let Saved { own, files } = written(shuffle, is_encoded, settings);
+    let own = match fate {
+        Fate::Spark | Fate::Kept => own,
+        Fate::Merged => own
+            .plus(read(shuffle, shuffle.least_chunks, shuffle.chunks, disk))
             .minus(SECONDS_PER_MERGED_GB.times(gigabytes)),
-        Fate::Remote { copies } => written
-            .plus(read(shuffle, disks))
+        Fate::Remote { copies } => own
+            .plus(read(
+                shuffle,
+                shuffle.least_chunks.min(shuffle.remote_chunks),
+                shuffle.remote_chunks,
+                disk,
+            ))
             .minus(SECONDS_PER_REMOTE_GB.times(gigabytes))
             .minus(SECONDS_PER_COPIED_GB.times(gigabytes * f64::from(copies.saturating_sub(1)))),
-    }
+    };
+    Saved { own, files }
 }
 
-fn written(shuffle: &Shuffle, is_encoded: bool, settings: &Settings<'_>) -> Range {
-    // Spark's writers write shuffles that combine.
-    if shuffle.combines {
+/// Returns what `spark.shuffle.sort.bypassMergeThreshold=1` saves, without Lodestone.
+pub(super) fn without_files(shuffle: &Shuffle, settings: &Settings<'_>) -> Range {
+    if shuffle.combines || shuffle.partitions > settings.bypass_threshold() {
         return Range::default();
     }
     let map_seconds = shuffle.map_run_ms as f64 / 1000.0;
-    let blocks = shuffle.blocks as f64;
-    let mut saved = SECONDS_PER_WRITTEN_BLOCK.times(blocks);
-    if shuffle.partitions <= settings.bypass_threshold() {
-        saved = saved.plus(SECONDS_PER_FILE.times(blocks));
+    let files = SECONDS_PER_FILE.by(blocks(shuffle));
+    files.at_most(MOST_OF_FILES * map_seconds)
+}
+
+fn blocks(shuffle: &Shuffle) -> Range {
+    Range::new(shuffle.least_blocks as f64, shuffle.blocks as f64)
+}
+
+fn written(shuffle: &Shuffle, is_encoded: bool, settings: &Settings<'_>) -> Saved {
+    // Spark's writers write shuffles that combine.
+    if shuffle.combines {
+        return Saved::default();
     }
+    let map_seconds = shuffle.map_run_ms as f64 / 1000.0;
+    let files = without_files(shuffle, settings);
+    let mut own = SECONDS_PER_WRITTEN_BLOCK.by(blocks(shuffle));
     let mut limit = MOST_OF_FILES;
     if is_encoded {
-        saved = saved.plus(PART_OF_SQL_MAPS.times(map_seconds));
+        own = own.plus(PART_OF_SQL_MAPS.times(map_seconds));
         limit += PART_OF_SQL_MAPS.high * (1.0 - limit);
     }
-    saved.at_most(limit * map_seconds)
+    let own = own.at_most((limit * map_seconds - files.high).max(0.0));
+    Saved { own, files }
 }
 
 /// What reading chunks saves. The time in which readers waited is the most that it can save beside
 /// their CPU time: on a fast disk what Spark counted, on a slow one all in which they computed
-/// nothing, because Spark does not count reads of files on the reader's own host. The least on a
-/// slow one is the time of the disk, for which the tasks of a host wait together.
-fn read(shuffle: &Shuffle, disks: Disks) -> Range {
-    let fewer = shuffle.reads.saturating_sub(shuffle.chunks) as f64;
-    let part = if shuffle.reads == 0 {
-        0.0
-    } else {
-        fewer / shuffle.reads as f64
+/// nothing, because Spark does not count reads of files on the reader's own host. The least is
+/// nothing: nobody knows what the page cache held.
+fn read(shuffle: &Shuffle, least: u64, most: u64, disk: Disk) -> Range {
+    let reads = shuffle.reads as f64;
+    // More reads than now cost.
+    let fewer = Range::new(reads - most as f64, reads - least as f64);
+    let waited = match disk {
+        Disk::Ssd => shuffle.wait_ms,
+        Disk::Hdd => shuffle.idle_ms,
     };
-    let waited = match disks.kind {
-        Disk::Ssd => Range::new(0.0, shuffle.wait_ms as f64 / 1000.0 * part),
-        Disk::Hdd => {
-            let idle = shuffle.idle_ms as f64 / 1000.0 * part;
-            let of_a_block = 1 + shuffle.mean_block() / FIRST_READ_BYTES;
-            let at_the_disk = fewer * of_a_block as f64 * SECONDS_PER_SLOW_READ;
-            Range::new((at_the_disk * disks.tasks).min(idle), idle)
-        }
-    };
-    SECONDS_PER_READ.times(fewer).plus(waited)
+    let part = (fewer.high / reads.max(1.0)).max(0.0);
+    let waiting = Range::new(0.0, waited as f64 / 1000.0 * part);
+    SECONDS_PER_READ.by(fewer).plus(waiting)
 }

@@ -3,9 +3,10 @@
 //! empty: releases of Spark differ, and so do events of tasks that failed.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
-use serde::Deserialize;
-use serde_json::Value;
+use serde::de::{IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 
 /// The first event of a log.
 #[derive(Deserialize)]
@@ -20,16 +21,11 @@ pub(super) struct ApplicationStart {
     pub(super) app: Option<String>,
 }
 
+/// An RDD that is no longer kept.
 #[derive(Deserialize)]
-pub(super) struct ExecutorAdded {
-    #[serde(rename = "Executor Info")]
-    pub(super) info: ExecutorInfo,
-}
-
-#[derive(Deserialize)]
-pub(super) struct ExecutorInfo {
-    #[serde(rename = "Host", default)]
-    pub(super) host: String,
+pub(super) struct Dropped {
+    #[serde(rename = "RDD ID")]
+    pub(super) rdd: i64,
 }
 
 /// An event that has only its time.
@@ -89,6 +85,24 @@ pub(super) struct RddInfo {
     pub(super) partitions: u32,
     #[serde(rename = "Barrier", default)]
     pub(super) is_barrier: bool,
+    #[serde(rename = "Storage Level", default)]
+    pub(super) storage: Storage,
+}
+
+/// Where Spark keeps the partitions of an RDD.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Storage {
+    #[serde(rename = "Use Disk")]
+    on_disk: bool,
+    #[serde(rename = "Use Memory")]
+    in_memory: bool,
+}
+
+impl Storage {
+    pub(super) fn is_kept(&self) -> bool {
+        self.on_disk || self.in_memory
+    }
 }
 
 #[derive(Deserialize)]
@@ -131,14 +145,61 @@ pub(super) struct Accumulable {
     #[serde(rename = "ID")]
     pub(super) id: i64,
     #[serde(rename = "Update", default)]
-    update: Value,
+    pub(super) update: Update,
 }
 
-impl Accumulable {
-    /// Returns a number, which metrics of SQL have as text.
-    pub(super) fn number(&self) -> u64 {
-        let text = self.update.as_str().and_then(|text| text.parse().ok());
-        text.or_else(|| self.update.as_u64()).unwrap_or(0)
+/// The value of a metric, which metrics of SQL have as text. Accumulators of users have values of
+/// any form and size: they count as zero, and take no memory.
+#[derive(Default)]
+pub(super) struct Update(pub(super) u64);
+
+impl<'de> Deserialize<'de> for Update {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        from.deserialize_any(UpdateVisitor)
+    }
+}
+
+struct UpdateVisitor;
+
+impl<'de> Visitor<'de> for UpdateVisitor {
+    type Value = Update;
+
+    fn expecting(&self, text: &mut fmt::Formatter<'_>) -> fmt::Result {
+        text.write_str("the value of an accumulator")
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<Update, E> {
+        Ok(Update(text.parse().unwrap_or(0)))
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Update, E> {
+        Ok(Update(value))
+    }
+
+    fn visit_i64<E>(self, _: i64) -> Result<Update, E> {
+        Ok(Update(0))
+    }
+
+    fn visit_f64<E>(self, _: f64) -> Result<Update, E> {
+        Ok(Update(0))
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<Update, E> {
+        Ok(Update(0))
+    }
+
+    fn visit_unit<E>(self) -> Result<Update, E> {
+        Ok(Update(0))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut values: A) -> Result<Update, A::Error> {
+        while values.next_element::<IgnoredAny>()?.is_some() {}
+        Ok(Update(0))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut values: A) -> Result<Update, A::Error> {
+        while values.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
+        Ok(Update(0))
     }
 }
 

@@ -11,6 +11,9 @@ use serde::de::{DeserializeSeed, Error, IgnoredAny, MapAccess, SeqAccess, Visito
 /// A deeper plan is left out. The stack has room for it.
 const MAX_DEPTH: usize = 1500;
 
+/// Metrics beyond these are left out; each takes some ten bytes, and an exchange has seven.
+const MAX_METRICS: usize = 10_000_000;
+
 /// Names an exchange: the metric of the bytes that its map tasks write.
 pub(super) type ExchangeId = i64;
 
@@ -29,6 +32,8 @@ pub(super) struct Exchanges {
     metrics: BTreeMap<i64, (ExchangeId, Metric)>,
     /// Exchanges that tasks read map output by map output.
     in_place: BTreeMap<ExchangeId, bool>,
+    /// Exchanges that were too many, each time that a plan had them.
+    pub(super) left_out: u64,
 }
 
 impl Exchanges {
@@ -52,6 +57,10 @@ impl Exchanges {
             let Some((id, _)) = written.copied() else {
                 continue;
             };
+            if self.metrics.len() >= MAX_METRICS && !self.metrics.contains_key(&id) {
+                self.left_out += 1;
+                continue;
+            }
             for (metric, meaning) in exchange.metrics {
                 self.metrics.insert(metric, (id, meaning));
             }

@@ -6,14 +6,10 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::application::Application;
-use super::cost::{self, Disks, Fate, Range};
+use super::cost::{self, Fate, Range, Saved};
 use super::rule::{self, Answer, Bytes, Settings};
 use super::shuffles::{self, Shuffle};
-use crate::cli::{Disk, PlanArgs};
-
-/// Spark removes a shuffle that nobody uses any more when the driver collects garbage, at least
-/// this often (`spark.cleaner.periodicGC.interval`).
-const LATEST_REMOVAL_MS: u64 = 30 * 60 * 1000;
+use crate::cli::PlanArgs;
 
 /// The plan of an application.
 #[derive(Debug, Serialize)]
@@ -23,7 +19,7 @@ pub(super) struct Plan {
     pub(super) spark_version: String,
     pub(super) services: u32,
     pub(super) disk: &'static str,
-    /// Seconds from the first map task to the last event.
+    /// Seconds in which stages ran that wrote or read shuffles.
     pub(super) seconds: f64,
     /// How many tasks ran at a time on average, in stages that wrote or read shuffles.
     pub(super) tasks_at_a_time: f64,
@@ -41,6 +37,9 @@ pub(super) struct Row {
     pub(super) stage: u32,
     pub(super) maps: u32,
     pub(super) partitions: u32,
+    pub(super) partitions_are_exact: bool,
+    /// At least, and at most.
+    pub(super) least_blocks: u64,
     pub(super) blocks: u64,
     pub(super) blocks_are_exact: bool,
     pub(super) mean_block: u64,
@@ -48,9 +47,14 @@ pub(super) struct Row {
     pub(super) records: u64,
     /// What readers fetched from plain Spark.
     pub(super) reads: u64,
+    pub(super) reads_are_exact: bool,
+    /// True if tasks read whole map outputs where they are. In the modes auto and merge they go on.
+    pub(super) read_in_place: bool,
     pub(super) read_bytes: u64,
-    /// What they would fetch if it were merged.
+    /// What they would fetch if it were merged: at least, and at most.
+    pub(super) least_chunks: u64,
     pub(super) chunks: u64,
+    pub(super) remote_chunks: u64,
     /// What map tasks would push, once for each replica.
     pub(super) pushed_bytes: Bytes,
     pub(super) sql: bool,
@@ -61,6 +65,8 @@ pub(super) struct Row {
     /// In mode merge, and in mode remote with one replica.
     pub(super) merge_task_seconds_saved: Range,
     pub(super) remote_task_seconds_saved: Range,
+    /// What `spark.shuffle.sort.bypassMergeThreshold=1` would save without Lodestone.
+    pub(super) bypass_task_seconds_saved: Range,
     /// What stands against merging.
     pub(super) reason: Option<&'static str>,
     pub(super) merge_reason: Option<&'static str>,
@@ -82,6 +88,10 @@ pub(super) struct Mode {
     /// Negative if the application takes longer.
     pub(super) task_seconds_saved: Range,
     pub(super) seconds_saved: Range,
+    /// The part that `spark.shuffle.sort.bypassMergeThreshold=1` would save without Lodestone.
+    pub(super) seconds_without_lodestone: Range,
+    /// What is left without this part.
+    pub(super) own_seconds_saved: Range,
     /// Memory and disk together.
     pub(super) bytes_at_a_service: Bytes,
 }
@@ -96,6 +106,7 @@ pub(super) fn of(application: &Application, args: &PlanArgs) -> Plan {
             shuffle,
             auto: rule::auto(shuffle, &settings, args.disk),
             merge: rule::merge(shuffle, &settings),
+            eligible: rule::eligible(shuffle, &settings),
             is_encoded: rule::is_encoded(shuffle, &settings),
             bytes: rule::written(shuffle, &settings),
         })
@@ -106,8 +117,7 @@ pub(super) fn of(application: &Application, args: &PlanArgs) -> Plan {
             *reasons.entry(reason).or_default() += 1;
         }
     }
-    let at_a_time = tasks_at_a_time(application);
-    let disks = disks(application, &settings, args.disk, at_a_time);
+    let (at_a_time, seconds) = busy(application);
     let kinds = [("auto", 1), ("merge", 1), ("remote", 1), ("remote", 2)];
     // Replicas need two services.
     let kinds = kinds
@@ -118,25 +128,19 @@ pub(super) fn of(application: &Application, args: &PlanArgs) -> Plan {
             mode,
             copies,
             args,
-            disks,
             at_a_time,
+            end_ms: application.end_ms,
         };
         sums.of(&judged, &settings)
     });
-    let begin = found.iter().map(|one| one.begin_ms).min();
     Plan {
         application: application.id.clone(),
         spark_version: application.version.clone(),
         services: args.services,
         disk: args.disk.name(),
-        seconds: begin.map_or(0.0, |begin| {
-            application.end_ms.saturating_sub(begin) as f64 / 1000.0
-        }),
+        seconds,
         tasks_at_a_time: at_a_time,
-        shuffles: judged
-            .iter()
-            .map(|one| one.row(&settings, args, disks))
-            .collect(),
+        shuffles: judged.iter().map(|one| one.row(&settings, args)).collect(),
         modes: modes.collect(),
         reasons,
     }
@@ -147,6 +151,7 @@ struct Judged<'a> {
     shuffle: &'a Shuffle,
     auto: Answer,
     merge: Answer,
+    eligible: Answer,
     is_encoded: bool,
     bytes: Bytes,
 }
@@ -167,30 +172,37 @@ fn reason(answer: Answer) -> Option<&'static str> {
 }
 
 impl Judged<'_> {
-    fn row(&self, settings: &Settings<'_>, args: &PlanArgs, disks: Disks) -> Row {
+    fn row(&self, settings: &Settings<'_>, args: &PlanArgs) -> Row {
         let shuffle = self.shuffle;
         let saved = |mode| {
             let sums = Summing {
                 mode,
                 copies: 1,
                 args,
-                disks,
                 at_a_time: 1.0,
+                end_ms: 0,
             };
-            sums.saved(self, settings)
+            let Saved { own, files } = sums.saved(self, settings);
+            own.plus(files)
         };
         Row {
             stage: shuffle.stage,
             maps: shuffle.maps,
             partitions: shuffle.partitions,
+            partitions_are_exact: shuffle.has_partitions || !shuffle.is_sql,
+            least_blocks: shuffle.least_blocks,
             blocks: shuffle.blocks,
             blocks_are_exact: shuffle.is_exact,
             mean_block: shuffle.mean_block(),
             bytes: shuffle.bytes,
             records: shuffle.records,
             reads: shuffle.reads,
+            reads_are_exact: !shuffle.reads_are_shared,
+            read_in_place: shuffle.is_in_place,
             read_bytes: shuffle.read_bytes,
+            least_chunks: shuffle.least_chunks,
             chunks: shuffle.chunks,
+            remote_chunks: shuffle.remote_chunks,
             pushed_bytes: self.bytes,
             sql: shuffle.is_sql,
             encoded: self.is_encoded,
@@ -198,6 +210,7 @@ impl Judged<'_> {
             merge: word(self.merge),
             merge_task_seconds_saved: saved("merge"),
             remote_task_seconds_saved: saved("remote"),
+            bypass_task_seconds_saved: cost::without_files(shuffle, settings),
             reason: reason(self.auto),
             merge_reason: reason(self.merge),
         }
@@ -209,8 +222,8 @@ struct Summing<'a> {
     mode: &'static str,
     copies: u32,
     args: &'a PlanArgs,
-    disks: Disks,
     at_a_time: f64,
+    end_ms: u64,
 }
 
 impl Summing<'_> {
@@ -224,7 +237,7 @@ impl Summing<'_> {
     }
 
     fn fate(&self, one: &Judged<'_>, settings: &Settings<'_>) -> Fate {
-        match (self.answer(one, settings), one.merge) {
+        match (self.answer(one, settings), one.eligible) {
             (Answer::Merge, _) if self.mode == "remote" => Fate::Remote {
                 copies: self.copies,
             },
@@ -234,9 +247,37 @@ impl Summing<'_> {
         }
     }
 
-    fn saved(&self, one: &Judged<'_>, settings: &Settings<'_>) -> Range {
-        let fate = self.fate(one, settings);
-        cost::saved(one.shuffle, fate, one.is_encoded, settings, self.disks)
+    /// Returns what a shuffle saves. If nobody knows whether it is merged, the range holds both.
+    fn saved(&self, one: &Judged<'_>, settings: &Settings<'_>) -> Saved {
+        let saved = |fate| {
+            let (disk, is_encoded) = (self.args.disk, one.is_encoded);
+            cost::saved(one.shuffle, fate, is_encoded, settings, disk)
+        };
+        let likely = saved(self.fate(one, settings));
+        if !self.is_maybe(one, settings) {
+            return likely;
+        }
+        let merged = saved(Fate::Merged);
+        Saved {
+            own: likely.own.or(merged.own),
+            files: likely.files.or(merged.files),
+        }
+    }
+
+    fn is_maybe(&self, one: &Judged<'_>, settings: &Settings<'_>) -> bool {
+        matches!(self.answer(one, settings), Answer::Maybe(_))
+    }
+
+    /// Returns the bytes of one copy that services would get.
+    fn pushed(&self, one: &Judged<'_>, settings: &Settings<'_>) -> Bytes {
+        match self.fate(one, settings) {
+            Fate::Merged | Fate::Remote { .. } => one.bytes,
+            _ if self.is_maybe(one, settings) => Bytes {
+                high: one.bytes.high,
+                ..Bytes::default()
+            },
+            _ => Bytes::default(),
+        }
     }
 
     fn of(&self, judged: &[Judged<'_>], settings: &Settings<'_>) -> Mode {
@@ -252,49 +293,56 @@ impl Summing<'_> {
             chunk_bytes: Bytes::default(),
             task_seconds_saved: Range::default(),
             seconds_saved: Range::default(),
+            seconds_without_lodestone: Range::default(),
+            own_seconds_saved: Range::default(),
             bytes_at_a_service: Bytes::default(),
         };
+        let (mut own, mut files) = (Range::default(), Range::default());
         for one in judged {
             let (shuffle, fate) = (one.shuffle, self.fate(one, settings));
-            let is_maybe = matches!(self.answer(one, settings), Answer::Maybe(_));
-            sums.perhaps += u64::from(is_maybe);
+            sums.perhaps += u64::from(self.is_maybe(one, settings));
             sums.reads_before += shuffle.reads;
-            let is_taken = matches!(fate, Fate::Merged | Fate::Remote { .. });
-            sums.reads_after += if is_taken {
-                shuffle.chunks
-            } else {
-                shuffle.reads
+            sums.reads_after += match fate {
+                Fate::Merged => shuffle.chunks,
+                Fate::Remote { .. } => shuffle.remote_chunks,
+                Fate::Kept | Fate::Spark => shuffle.reads,
             };
-            if is_taken {
+            if matches!(fate, Fate::Merged | Fate::Remote { .. }) {
                 sums.merged += 1;
                 sums.pushed_blocks += shuffle.blocks;
-                let copies = f64::from(self.copies);
-                sums.pushed_bytes = sums.pushed_bytes.plus(one.bytes.times(copies));
+            }
+            let pushed = self.pushed(one, settings);
+            let copies = f64::from(self.copies);
+            sums.pushed_bytes = sums.pushed_bytes.plus(pushed.times(copies));
+            if self.mode == "remote" || !shuffle.is_in_place {
                 let passes = shuffle.read_bytes as f64 / shuffle.bytes.max(1) as f64;
-                sums.chunk_bytes = sums.chunk_bytes.plus(one.bytes.times(passes));
+                sums.chunk_bytes = sums.chunk_bytes.plus(pushed.times(passes));
             }
             let saved = self.saved(one, settings);
-            sums.task_seconds_saved = sums.task_seconds_saved.plus(saved);
+            own = own.plus(saved.own);
+            files = files.plus(saved.files);
         }
+        sums.task_seconds_saved = own.plus(files);
         sums.seconds_saved = sums.task_seconds_saved.times(1.0 / self.at_a_time);
+        sums.seconds_without_lodestone = files.times(1.0 / self.at_a_time);
+        sums.own_seconds_saved = own.times(1.0 / self.at_a_time);
         sums.bytes_at_a_service = self.peak(judged, settings);
         sums
     }
 
     /// The most bytes that a service holds at a time. From the first map task on, a shuffle counts
-    /// as a whole. Spark removes it after its last reader: at once at best.
+    /// as a whole. Spark removes it after its last reader, if nobody can use it any more and the
+    /// driver has collected garbage: at once at best, and at worst when the application ends.
     fn peak(&self, judged: &[Judged<'_>], settings: &Settings<'_>) -> Bytes {
-        let taken = judged.iter().filter(|one| {
-            let fate = self.fate(one, settings);
-            matches!(fate, Fate::Merged | Fate::Remote { .. })
-        });
         let (mut low, mut likely, mut high) = (Vec::new(), Vec::new(), Vec::new());
-        for one in taken {
+        for one in judged {
+            let bytes = self.pushed(one, settings);
             let (begin, end) = (one.shuffle.begin_ms, one.shuffle.last_read_ms);
-            let late = end + LATEST_REMOVAL_MS;
-            low.extend([(begin, one.bytes.low), (end, -one.bytes.low)]);
-            likely.extend([(begin, one.bytes.likely), (late, -one.bytes.likely)]);
-            high.extend([(begin, one.bytes.high), (late, -one.bytes.high)]);
+            let late = end.saturating_add(settings.latest_removal_ms());
+            low.extend([(begin, bytes.low), (end, -bytes.low)]);
+            likely.extend([(begin, bytes.likely), (late, -bytes.likely)]);
+            let last = end.max(self.end_ms).saturating_add(1);
+            high.extend([(begin, bytes.high), (last, -bytes.high)]);
         }
         // A partition is at one service, with a replica at another one.
         let part = f64::from(self.copies) / f64::from(self.args.services);
@@ -317,26 +365,9 @@ fn most(mut changes: Vec<(u64, f64)>) -> f64 {
     most
 }
 
-/// Spreads the tasks over the disks of all hosts. A log does not show disks that the cluster
-/// manager names.
-fn disks(
-    application: &Application,
-    settings: &Settings<'_>,
-    kind: Disk,
-    tasks_at_a_time: f64,
-) -> Disks {
-    let folders = settings
-        .of("spark.local.dir")
-        .map_or(1, |dirs| dirs.split(',').count());
-    let count = application.hosts.len().max(1) * folders;
-    Disks {
-        kind,
-        tasks: (tasks_at_a_time / count as f64).max(1.0),
-    }
-}
-
-/// Returns how many tasks ran at a time on average in the stages with shuffles, at least one.
-fn tasks_at_a_time(application: &Application) -> f64 {
+/// Returns how many tasks ran at a time on average in the stages with shuffles, at least one, and
+/// the seconds in which such a stage ran.
+fn busy(application: &Application) -> (f64, f64) {
     let (mut run_ms, mut spans) = (0, Vec::new());
     for stage in application.stages.values() {
         let reads = stage.others.blocks > 0 || !stage.by_exchange.is_empty();
@@ -351,9 +382,10 @@ fn tasks_at_a_time(application: &Application) -> f64 {
         wall_ms += end.saturating_sub(begin.max(until));
         until = until.max(end);
     }
+    let at_a_time = (run_ms as f64 / wall_ms.max(1) as f64).max(1.0);
     if wall_ms == 0 {
-        1.0
+        (1.0, 0.0)
     } else {
-        (run_ms as f64 / wall_ms as f64).max(1.0)
+        (at_a_time, wall_ms as f64 / 1000.0)
     }
 }

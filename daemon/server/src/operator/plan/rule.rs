@@ -86,6 +86,22 @@ impl Settings<'_> {
         codecs.contains(&short)
     }
 
+    /// Returns how many partitions an exchange has whose number no metric shows.
+    pub(super) fn sql_partitions(&self) -> u32 {
+        let keys = [
+            "spark.sql.adaptive.coalescePartitions.initialPartitionNum",
+            "spark.sql.shuffle.partitions",
+        ];
+        let mut set = keys.iter().filter_map(|key| self.of(key)?.parse().ok());
+        set.next().unwrap_or(200)
+    }
+
+    /// Returns how long Spark keeps what nobody uses, if the driver collects no garbage.
+    pub(super) fn latest_removal_ms(&self) -> u64 {
+        let value = self.of("spark.cleaner.periodicGC.interval");
+        value.and_then(millis).unwrap_or(30 * 60 * 1000)
+    }
+
     /// Up to so many partitions Spark writes a file for each in each map task.
     pub(super) fn bypass_threshold(&self) -> u32 {
         let value = self.of("spark.shuffle.sort.bypassMergeThreshold");
@@ -126,6 +142,23 @@ impl Settings<'_> {
     }
 }
 
+/// Reads a time as Spark does, in seconds unless it has a unit.
+fn millis(text: &str) -> Option<u64> {
+    let text = text.trim().to_ascii_lowercase();
+    let unit = text.trim_start_matches(|c: char| c.is_ascii_digit());
+    let count: u64 = text.strip_suffix(unit)?.parse().ok()?;
+    let factor = match unit {
+        "us" => return Some(count / 1000),
+        "ms" => 1,
+        "" | "s" => 1000,
+        "m" | "min" => 60 * 1000,
+        "h" => 60 * 60 * 1000,
+        "d" => 24 * 60 * 60 * 1000,
+        _ => return None,
+    };
+    count.checked_mul(factor)
+}
+
 /// A rule's answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Answer {
@@ -157,21 +190,58 @@ pub(super) fn written(shuffle: &Shuffle, settings: &Settings<'_>) -> Bytes {
         };
     }
     let is_ours = !shuffle.combines && settings.compresses() && settings.has_codec(&["lz4"]);
-    let ends = if is_ours {
-        LZ4_END_BYTES * shuffle.blocks
-    } else {
-        0
+    let without = |blocks: u64| {
+        let ends = if is_ours { LZ4_END_BYTES * blocks } else { 0 };
+        (bytes - ends as f64).max(0.0)
     };
-    let exact = bytes - ends as f64;
     Bytes {
-        low: exact,
-        likely: exact,
-        high: exact,
+        low: without(shuffle.blocks),
+        likely: without(shuffle.blocks),
+        high: without(shuffle.least_blocks),
     }
 }
 
-/// Returns what stands against merging the shuffle in mode merge (`ShuffleEligibility`).
+/// Joins the answers of a rule at the two ends of what is known.
+fn both(one: Answer, other: Answer) -> Answer {
+    match (one, other) {
+        (Answer::Leave(_), Answer::Leave(_)) => one,
+        _ if one == other => one,
+        (Answer::Leave(reason) | Answer::Maybe(reason), _)
+        | (_, Answer::Leave(reason) | Answer::Maybe(reason)) => Answer::Maybe(reason),
+        (Answer::Merge, Answer::Merge) => Answer::Merge,
+    }
+}
+
+/// Returns the answer of mode merge: blocks that are large are not pushed.
 pub(super) fn merge(shuffle: &Shuffle, settings: &Settings<'_>) -> Answer {
+    let eligible = eligible(shuffle, settings);
+    let Bytes { low, high, .. } = written(shuffle, settings);
+    let limit = MAX_BLOCK_BYTES as f64;
+    let decided = |bytes: f64, blocks: u64| {
+        if blocks > 0 && bytes > limit * blocks as f64 {
+            Answer::Leave("BLOCK_TOO_LARGE")
+        } else {
+            Answer::Merge
+        }
+    };
+    match eligible {
+        Answer::Leave(_) => eligible,
+        _ => {
+            let by_size = both(
+                decided(low, shuffle.blocks),
+                decided(high, shuffle.least_blocks),
+            );
+            if by_size == Answer::Merge {
+                eligible
+            } else {
+                by_size
+            }
+        }
+    }
+}
+
+/// Returns what stands against merging the shuffle at all (`ShuffleEligibility`).
+pub(super) fn eligible(shuffle: &Shuffle, settings: &Settings<'_>) -> Answer {
     if let Some(reason) = settings.obstacle() {
         return Answer::Leave(reason);
     }
@@ -197,7 +267,7 @@ pub(super) fn merge(shuffle: &Shuffle, settings: &Settings<'_>) -> Answer {
 
 /// Returns the answer of mode auto (`MergeChoice`).
 pub(super) fn auto(shuffle: &Shuffle, settings: &Settings<'_>, disk: Disk) -> Answer {
-    let eligible = merge(shuffle, settings);
+    let eligible = eligible(shuffle, settings);
     if let Answer::Leave(_) = eligible {
         return eligible;
     }
@@ -205,21 +275,19 @@ pub(super) fn auto(shuffle: &Shuffle, settings: &Settings<'_>, disk: Disk) -> An
         Disk::Hdd => (MIN_BLOCKS_ON_SLOW_DISK, MAX_BLOCK_BYTES),
         Disk::Ssd => (MIN_BLOCKS, EVEN_BLOCK_BYTES),
     };
-    if shuffle.blocks < least {
-        return Answer::Leave("FEW_BLOCKS");
-    }
-    if shuffle.is_in_place {
-        return Answer::Leave("LOCAL_MAP_READ");
-    }
     // The plugin decides by the bytes that it writes.
     let Bytes { low, high, .. } = written(shuffle, settings);
-    let blocks = shuffle.blocks as f64;
-    let limit = largest as f64;
-    if low > limit * blocks {
-        Answer::Leave("LARGE_BLOCKS")
-    } else if high > limit * blocks {
-        Answer::Maybe("LARGE_BLOCKS")
-    } else {
-        eligible
-    }
+    let decided = |bytes: f64, blocks: u64| {
+        if blocks < least {
+            Answer::Leave("FEW_BLOCKS")
+        } else if bytes > (largest * blocks) as f64 {
+            Answer::Leave("LARGE_BLOCKS")
+        } else {
+            eligible
+        }
+    };
+    both(
+        decided(low, shuffle.blocks),
+        decided(high, shuffle.least_blocks),
+    )
 }

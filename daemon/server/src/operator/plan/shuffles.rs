@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::application::{Application, CHUNK_BYTES, Read, ReadSum, Stage};
 use super::exchanges::ExchangeId;
+use super::rule::Settings;
 
 /// One shuffle, as plain Spark wrote and read it.
 #[derive(Debug, Default)]
@@ -16,15 +17,23 @@ pub(super) struct Shuffle {
     pub(super) partitions: u32,
     pub(super) bytes: u64,
     pub(super) records: u64,
-    /// Blocks that are not empty.
+    /// False if the number of partitions is not the driver's.
+    pub(super) has_partitions: bool,
+    /// Blocks that are not empty: at least, and at most.
+    pub(super) least_blocks: u64,
     pub(super) blocks: u64,
     /// False if the number of blocks is estimated: readers took several at a time, or not all.
     pub(super) is_exact: bool,
     /// Blocks, or neighbouring blocks at a time, that readers fetched.
     pub(super) reads: u64,
+    /// True if what a stage read was shared out between its shuffles.
+    pub(super) reads_are_shared: bool,
     pub(super) read_bytes: u64,
-    /// Chunks that readers would fetch if all blocks were merged.
+    /// Chunks that readers would fetch if all blocks were merged: at least, and at most.
+    pub(super) least_chunks: u64,
     pub(super) chunks: u64,
+    /// Chunks in mode remote, in which no task reads in place.
+    pub(super) remote_chunks: u64,
     /// True if tasks read whole map outputs where they were.
     pub(super) is_in_place: bool,
     pub(super) is_sql: bool,
@@ -35,12 +44,15 @@ pub(super) struct Shuffle {
     pub(super) last_read_ms: u64,
     /// Time of the map tasks.
     pub(super) map_run_ms: u64,
-    /// Time in which readers did not compute, and what Spark counted of it as waiting for blocks.
+    /// Time in which readers did not compute, unless they waited for Python, and what Spark counted
+    /// of it as waiting for blocks.
     pub(super) idle_ms: u64,
     pub(super) wait_ms: u64,
     written: BTreeMap<u32, (u64, u64)>,
     readers: BTreeSet<i64>,
     exchange: Option<ExchangeId>,
+    /// The most that one stage fetched of it, if this is certain.
+    most_of_a_pass: u64,
 }
 
 /// Finds the shuffles, in the order of their stages.
@@ -53,8 +65,9 @@ pub(super) fn of(application: &Application) -> Vec<Shuffle> {
     };
     found.writers();
     found.readers();
+    let settings = Settings(&application.settings);
     for shuffle in &mut found.shuffles {
-        shuffle.estimate();
+        shuffle.estimate(&settings);
     }
     found.shuffles
 }
@@ -116,7 +129,10 @@ impl Finding<'_> {
             let partitions = shuffle
                 .exchange
                 .and_then(|exchange| self.application.partitions.get(&exchange));
-            shuffle.partitions = shuffle.partitions.max(partitions.copied().unwrap_or(0));
+            if let Some(partitions) = partitions.copied().filter(|count| *count > 0) {
+                shuffle.partitions = partitions;
+                shuffle.has_partitions = true;
+            }
         }
     }
 
@@ -154,8 +170,12 @@ impl Finding<'_> {
     /// as they are known, and by bytes.
     fn without_metrics(&mut self, stage: &Stage) {
         let mut sources: BTreeSet<usize> = BTreeSet::new();
+        // Partitions of a kept RDD may be lost: its shuffle is read if there is no other one.
+        let is_any_fresh = stage.reads.iter().any(|read| !read.is_kept);
         for read in &stage.reads {
-            sources.extend(self.source_at(stage, read));
+            if !(read.is_kept && is_any_fresh) {
+                sources.extend(self.source_at(stage, read));
+            }
         }
         sources.retain(|at| {
             let exchange = self.shuffles.get(*at).and_then(|one| one.exchange);
@@ -216,7 +236,7 @@ fn share(of: u64, part: u64, whole: u64) -> u64 {
 }
 
 impl Shuffle {
-    /// Returns the bytes of a block on average.
+    /// Returns the bytes of a block on average, with the likely number of blocks.
     pub(super) fn mean_block(&self) -> u64 {
         self.bytes.checked_div(self.blocks).unwrap_or(0)
     }
@@ -247,46 +267,82 @@ impl Shuffle {
         self.is_sql |= read.is_sql;
         self.combines |= read.combines;
         // Adaptive execution gives a task several partitions, or a part of one.
-        if self.exchange.is_none() || self.partitions == 0 {
+        if !self.has_partitions {
             self.partitions = self.partitions.max(read.partitions);
         }
     }
 
     /// Counts what one stage read.
-    fn pass(&mut self, stage: &Stage, sum: ReadSum, is_alone: bool) {
+    fn pass(&mut self, stage: &Stage, sum: ReadSum, is_certain: bool) {
         let (read, tasks) = (self.bytes == sum.bytes, u64::from(stage.tasks));
-        let is_whole = read && is_alone && !self.is_in_place;
-        let is_by_block = !self.is_sql || tasks == u64::from(self.partitions);
+        let is_whole = read && is_certain && !self.is_in_place;
+        // Adaptive execution gives a task several partitions.
+        let is_by_block =
+            !self.is_sql || (self.has_partitions && tasks == u64::from(self.partitions));
         if is_whole && is_by_block {
             self.is_exact = true;
             self.blocks = self.blocks.max(sum.blocks);
         }
+        // A stage may read a shuffle twice. No read is of less than one block.
+        if is_certain && sum.bytes <= self.bytes {
+            self.most_of_a_pass = self.most_of_a_pass.max(sum.blocks);
+        }
+        self.reads_are_shared |= !is_certain;
         self.reads += sum.blocks;
         self.read_bytes += sum.bytes;
         // No chunk has bytes of two partitions. Tasks may read several partitions.
         let partitions = u64::from(self.partitions).min(self.records);
-        self.chunks += if self.is_in_place {
-            sum.blocks
-        } else if sum.tasks < tasks || partitions <= sum.tasks {
+        let apart = if sum.tasks < tasks || partitions <= sum.tasks {
             sum.chunks
         } else {
             partitions * (sum.bytes / partitions).div_ceil(CHUNK_BYTES).max(1)
         };
+        let (least, most) = if self.is_in_place {
+            (sum.blocks, sum.blocks)
+        } else {
+            (sum.chunks.min(apart), apart)
+        };
+        self.least_chunks += least;
+        self.chunks += most;
+        self.remote_chunks += apart;
         self.last_read_ms = self.last_read_ms.max(stage.end_ms);
         let total = stage.others.bytes + stage.by_exchange.values().map(|s| s.bytes).sum::<u64>();
-        let idle = stage.run_ms.saturating_sub(stage.cpu_ns / 1_000_000);
+        let idle = if stage.runs_python {
+            stage.wait_ms
+        } else {
+            stage.run_ms.saturating_sub(stage.cpu_ns / 1_000_000)
+        };
         self.idle_ms += share(idle, sum.bytes, total);
         self.wait_ms += share(stage.wait_ms, sum.bytes, total);
     }
 
-    /// Estimates the number of blocks if readers did not show it: each record of a map task goes to
-    /// any of the partitions.
-    fn estimate(&mut self) {
+    /// Estimates the number of blocks if readers did not show it: at most each record of a map task
+    /// goes to any of the partitions. Records that are ordered by their key go to few.
+    fn estimate(&mut self, settings: &Settings<'_>) {
         if self.is_exact {
-            return;
+            self.least_blocks = self.blocks;
+        } else {
+            self.estimate_blocks(settings);
+        }
+        // No chunk has less than a block.
+        let passes = self.read_bytes as f64 / self.bytes.max(1) as f64;
+        let most = (self.blocks as f64 * passes).ceil() as u64;
+        self.chunks = self.chunks.min(most);
+        self.least_chunks = self.least_chunks.min(self.chunks);
+        if self.is_exact {
+            self.least_chunks = self.chunks;
+        }
+    }
+
+    fn estimate_blocks(&mut self, settings: &Settings<'_>) {
+        if self.is_sql && !self.has_partitions {
+            self.partitions = self.partitions.max(settings.sql_partitions());
         }
         let partitions = f64::from(self.partitions.max(1));
         let hit = |records: u64| {
+            if records == 0 || self.partitions <= 1 {
+                return records.min(1) as f64;
+            }
             let missed = (records as f64 * (-1.0 / partitions).ln_1p()).exp();
             partitions * (1.0 - missed)
         };
@@ -295,7 +351,11 @@ impl Shuffle {
             .values()
             .map(|(_, records)| hit(*records))
             .sum();
-        self.blocks = (blocks.round() as u64).min(self.most_blocks());
+        let maps = self.written.values().filter(|(_, records)| *records > 0);
+        self.least_blocks = self.most_of_a_pass.max(maps.count() as u64);
+        self.blocks = (blocks.round() as u64)
+            .min(self.most_blocks())
+            .max(self.least_blocks);
         self.is_exact = self.records == 0;
     }
 }
