@@ -127,7 +127,11 @@ fn exit_by<E: Display>(outcome: Result<(), E>, code: fn(&E) -> u8) -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             // Without stderr there is no way to report this.
-            let _ = writeln!(io::stderr(), "lodestone: {error}");
+            let _ = writeln!(
+                io::stderr(),
+                "lodestone: {}",
+                crate::cli::address::printable(&error.to_string())
+            );
             ExitCode::from(code(&error))
         }
     }

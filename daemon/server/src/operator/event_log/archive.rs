@@ -30,7 +30,8 @@ pub(super) fn read<E: Events>(file: File, reading: &mut Reading<'_, E>) -> Resul
         }
     }
     let count = logs.len();
-    let Some((name, parts)) = logs.pop_last() else {
+    let last = logs.into_iter().max_by_key(|(name, _)| order(name));
+    let Some((name, parts)) = last else {
         return Err("it is empty".to_owned());
     };
     if count > 1 {
@@ -38,6 +39,9 @@ pub(super) fn read<E: Events>(file: File, reading: &mut Reading<'_, E>) -> Resul
             "{count} attempts are there, and {name} is read: name another one by its number, as in \
              /history/APPLICATION/1"
         ));
+    }
+    if files::are_compacted(parts.iter().map(String::as_str)) {
+        reading.outcome.notes.push(files::COMPACTED.to_owned());
     }
     let names = if parts.is_empty() {
         vec![name]
@@ -50,4 +54,13 @@ pub(super) fn read<E: Events>(file: File, reading: &mut Reading<'_, E>) -> Resul
         reading.part(Path::new(&name), entry.map(BufReader::new));
     }
     Ok(())
+}
+
+/// Returns what puts attempts in order: the number at the end of their name. Names of a file and of
+/// a rolling log begin differently.
+fn order(name: &str) -> (Option<u64>, String) {
+    let name = name.strip_prefix("eventlog_v2_").unwrap_or(name);
+    let stem = name.split('.').next().unwrap_or(name);
+    let number = stem.rsplit_once('_').and_then(|(_, end)| end.parse().ok());
+    (number, name.to_owned())
 }

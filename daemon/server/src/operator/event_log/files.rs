@@ -30,6 +30,14 @@ pub(super) fn of(path: &Path) -> Result<Vec<PathBuf>, EventLogError> {
     Ok(parts.into_iter().map(|name| path.join(name)).collect())
 }
 
+/// What is missing in a log that has a compacted file.
+pub(super) const COMPACTED: &str = "Spark has compacted the log (spark.history.fs.eventLog.rolling.maxFilesToRetain): jobs that \
+     had finished by then are missing.";
+
+pub(super) fn are_compacted<'a>(mut names: impl Iterator<Item = &'a str>) -> bool {
+    names.any(|name| name.ends_with(".compact"))
+}
+
 /// Returns the names of the files of a rolling log in order.
 pub(super) fn rolled(names: &[String]) -> Vec<&str> {
     let mut parts: BTreeMap<u64, &str> = BTreeMap::new();

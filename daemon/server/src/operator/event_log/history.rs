@@ -3,7 +3,8 @@
 //! archive is in a file without a name, which is gone when this process ends.
 
 use std::fs::File;
-use std::io::{self, Read, Seek};
+use std::io::{self, Read, Seek, Write};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,7 +21,7 @@ pub enum HistoryError {
     /// No answer, or none that can be trusted.
     #[error(
         "{server}: {source}. Is this the address of a History Server? With https, its certificate \
-         must be one that this host trusts (SSL_CERT_FILE names others)"
+         must be one that this host trusts (SSL_CERT_FILE names others). This command uses no proxy"
     )]
     NoAnswer {
         /// The server.
@@ -75,7 +76,18 @@ pub enum HistoryError {
         /// The application.
         application: String,
     },
-    /// The connection or the disk for temporary files.
+    /// The disk for temporary files.
+    #[error(
+        "the log cannot be kept in {}: {source}. Name another directory with the environment \
+         variable TMPDIR, with room for the server's archive", folder.display()
+    )]
+    Temporary {
+        /// The directory.
+        folder: PathBuf,
+        /// The error.
+        source: io::Error,
+    },
+    /// The connection.
     #[error("receiving logs of {application}: {source}")]
     Receiving {
         /// The application.
@@ -87,6 +99,8 @@ pub enum HistoryError {
 
 /// The archive of a log of a hundred gigabytes.
 const MAX_ARCHIVE_BYTES: u64 = 16 << 30;
+
+const PART_BYTES: usize = 64 << 10;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// The server looks for the files before it answers.
@@ -146,18 +160,37 @@ fn received(address: &HistoryAddress) -> Result<File, HistoryError> {
         Ok(None) => Err(HistoryError::TooLarge {
             application: application(),
         }),
-        Err(source) => Err(HistoryError::Receiving {
+        Err(Failed::Receiving(source)) => Err(HistoryError::Receiving {
             application: application(),
+            source,
+        }),
+        Err(Failed::Keeping(source)) => Err(HistoryError::Temporary {
+            folder: std::env::temp_dir(),
             source,
         }),
     }
 }
 
+/// The side that failed.
+enum Failed {
+    Receiving(io::Error),
+    Keeping(io::Error),
+}
+
 /// Returns a file with the bytes, or none if there are too many.
-fn kept(body: impl Read) -> io::Result<Option<File>> {
-    let mut file = tempfile::tempfile()?;
-    let bytes = io::copy(&mut body.take(MAX_ARCHIVE_BYTES + 1), &mut file)?;
-    file.rewind()?;
+fn kept(mut body: impl Read) -> Result<Option<File>, Failed> {
+    let mut file = tempfile::tempfile().map_err(Failed::Keeping)?;
+    let (mut part, mut bytes) = (vec![0; PART_BYTES], 0);
+    loop {
+        let count = body.read(&mut part).map_err(Failed::Receiving)?;
+        bytes += count as u64;
+        if count == 0 || bytes > MAX_ARCHIVE_BYTES {
+            break;
+        }
+        let received = part.get(..count).unwrap_or_default();
+        file.write_all(received).map_err(Failed::Keeping)?;
+    }
+    file.rewind().map_err(Failed::Keeping)?;
     Ok(Some(file).filter(|_| bytes <= MAX_ARCHIVE_BYTES))
 }
 
@@ -185,6 +218,8 @@ fn agent() -> Agent {
     let config = Agent::config_builder()
         .tls_config(tls)
         .http_status_as_error(false)
+        // A History Server is near. Variables for the proxy of a host are meant for the internet.
+        .proxy(None)
         .timeout_connect(Some(CONNECT_TIMEOUT))
         .timeout_recv_response(Some(ANSWER_TIMEOUT))
         .timeout_recv_body(Some(BODY_TIMEOUT))

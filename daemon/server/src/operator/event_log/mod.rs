@@ -109,7 +109,11 @@ pub(super) fn read(log: &LogAddress, events: &mut impl Events) -> Result<Outcome
     };
     match log {
         LogAddress::Path(path) => {
-            for file in files::of(path)? {
+            let files = files::of(path)?;
+            if files::are_compacted(files.iter().filter_map(|file| file.to_str())) {
+                reading.outcome.notes.push(files::COMPACTED.to_owned());
+            }
+            for file in files {
                 reading.part(&file, open(&file));
             }
         }

@@ -16,6 +16,7 @@ use serde::Deserialize;
 
 use crate::cli::ExplainArgs;
 use crate::cli::address::LogAddress;
+use crate::cli::address::printable;
 use crate::operator::ask::{AskError, Asking};
 use crate::service::secrets::Secrets;
 use page::Page;
@@ -94,7 +95,7 @@ fn logged(logs: &[LogAddress], as_json: bool) -> Result<String, ExplainError> {
     for log in logs {
         let logged = logged::read(log)?;
         for note in logged.notes {
-            writeln!(io::stderr().lock(), "{note}")?;
+            writeln!(io::stderr().lock(), "{}", printable(&note))?;
         }
         if as_json {
             text.push_str(&logged.report.to_string());

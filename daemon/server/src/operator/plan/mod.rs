@@ -17,6 +17,7 @@ use std::io::{self, Write};
 
 use super::event_log::{self, EventLogError};
 use crate::cli::PlanArgs;
+use crate::cli::address::printable;
 use application::Application;
 
 /// Why there is no plan.
@@ -31,15 +32,14 @@ pub enum PlanError {
     )]
     NoStage(String),
     /// Blocks and their sizes are not plain Spark's.
-    #[error(
-        "{from} is of an application with {manager}, and not of plain Spark. `lodestone explain \
-         --event-log` shows what Lodestone did"
-    )]
+    #[error("{from} is of an application with {manager}, and not of plain Spark{hint}")]
     OtherManager {
         /// The log.
         from: String,
         /// The value of `spark.shuffle.manager`.
         manager: String,
+        /// What to do.
+        hint: &'static str,
     },
     /// The plan as JSON.
     #[error("writing JSON: {0}")]
@@ -69,13 +69,25 @@ pub fn run(args: &PlanArgs) -> Result<(), PlanError> {
         });
     }
     if let Some(manager) = application.settings.get("spark.shuffle.manager")
-        && !SORT.contains(&manager.as_str())
+        && !SORT.iter().any(|name| name.eq_ignore_ascii_case(manager))
     {
+        let hint = if manager.to_ascii_lowercase().contains("lodestone") {
+            ". `lodestone explain --event-log` shows what Lodestone did"
+        } else {
+            ": run it once with Spark's own shuffle manager"
+        };
         let manager = manager.clone();
-        return Err(PlanError::OtherManager { from, manager });
+        return Err(PlanError::OtherManager {
+            from,
+            manager,
+            hint,
+        });
     }
     if application.damaged > 0 {
         notes.push(format!("{} events were damaged.", application.damaged));
+    }
+    if application.exchanges.left_out > 0 {
+        notes.push("Exchanges are too many: some are left out.".to_owned());
     }
     if application.left_out > 0 {
         let count = application.left_out;
@@ -85,13 +97,12 @@ pub fn run(args: &PlanArgs) -> Result<(), PlanError> {
     }
     let plan = outcome::of(&application, args);
     for note in notes {
-        writeln!(io::stderr().lock(), "{note}")?;
+        writeln!(io::stderr().lock(), "{}", printable(&note))?;
     }
     let text = if args.json {
         serde_json::to_string(&plan)? + "\n"
     } else {
-        // A log may come from anywhere. A terminal obeys control characters.
-        page::text(&plan, &from).replace(|c: char| c.is_control() && c != '\n', " ")
+        printable(&page::text(&plan, &from))
     };
     Ok(io::stdout().lock().write_all(text.as_bytes())?)
 }
