@@ -153,13 +153,17 @@ def predicted(plan: dict, passes: int) -> dict:
             mode: {
                 "shuffles": sum(taken(one, mode) for one in last),
                 "blocks": sum(one["blocks"] for one in last if taken(one, mode)),
-                "chunks": sum(one["chunks"] for one in last if taken(one, mode)),
+                "chunks": sum(one[chunks_of(mode)] for one in last if taken(one, mode)),
                 "pushed": summed(one["pushedBytes"] for one in last if taken(one, mode)),
                 "saved": summed(one[f"{mode}TaskSecondsSaved"] for one in last),
             }
             for mode in MODES
         },
     }
+
+
+def chunks_of(mode: str) -> str:
+    return "remoteChunks" if mode == "remote" else "chunks"
 
 
 def taken(shuffle: dict, mode: str) -> bool:

@@ -21,7 +21,8 @@ def text(made: dict) -> str:
         "the rounds that its heading names, all sides in turn.",
         "Predicted: `lodestone plan` from the event log of plain Spark. Measured: medians of the "
         "driver's report, and the most bytes that the service held.",
-        "Wall: seconds beside plain Spark's. Good: within 25 % of the likely number. In remote "
+        "Wall: seconds beside plain Spark's. Good: within 25 % of the likely number, "
+        "and for walls in the range, too. In remote "
         "mode the driver counts segments as blocks: one block may have several.",
     ]
     for name, job in made["jobs"].items():
@@ -33,11 +34,12 @@ def text(made: dict) -> str:
         lines += table(rows(job))
     found = [row for job in made["jobs"].values() for row in rows(job)]
     good = sum(row[-1] == "good" for row in found)
+    outside = sum(row[-1] == "OUTSIDE" for row in found)
     ranged = sum(row[-1] == "in the range" for row in found)
     lines += [
         "",
         f"{good} of {len(found)} numbers are within 25 % of the likely one, and {ranged} more are "
-        "in the range that was predicted.",
+        f"in the range that was predicted; {outside} are outside.",
     ]
     return "\n".join(lines) + "\n"
 
@@ -74,11 +76,14 @@ def row(mode: str, key: str, ahead, real: float, shape: str) -> list[str]:
     if least != most:
         said += f" ({shape.format(least)} to {shape.format(most)})"
     ratio = f"{real / likely:.2f}" if likely else "-"
-    return [mode, key, said, shape.format(real), ratio, verdict(ahead, real)]
+    return [mode, key, said, shape.format(real), ratio, verdict(ahead, real, "wall" in key)]
 
 
-def verdict(ahead, real: float) -> str:
+def verdict(ahead, real: float, is_wall: bool) -> str:
     least, likely, most = ahead
+    # A range of walls is what a person relies on.
+    if is_wall and not least <= real <= most:
+        return "OUTSIDE"
     if likely * (1 - TOLERANCE) <= real <= likely * (1 + TOLERANCE):
         return "good"
     return "in the range" if least <= real <= most else "OUTSIDE"

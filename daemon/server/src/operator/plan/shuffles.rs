@@ -337,6 +337,11 @@ impl Shuffle {
     fn estimate_blocks(&mut self, settings: &Settings<'_>) {
         if self.is_sql && !self.has_partitions {
             self.partitions = self.partitions.max(settings.sql_partitions());
+            // Each task reads any number of them.
+            let passes = self.read_bytes.div_ceil(self.bytes.max(1));
+            let most = u64::from(self.partitions).min(self.records) * passes;
+            self.chunks = self.chunks.max(most);
+            self.remote_chunks = self.remote_chunks.max(most);
         }
         let partitions = f64::from(self.partitions.max(1));
         let hit = |records: u64| {

@@ -361,6 +361,8 @@ fn services_hold_what_is_alive_and_replicas_are_held_twice() {
     );
 }
 
+mod ranges;
+
 /// Two rules would tell users two things.
 #[test]
 fn the_numbers_of_the_rule_are_the_plugins() {

@@ -134,3 +134,73 @@ fn an_address_without_an_application_says_what_to_copy() {
     }
     assert!(matches!("/logs/http".parse(), Ok(LogAddress::Path(_))));
 }
+
+#[test]
+fn the_tenth_attempt_is_later_than_the_ninth_and_a_file_is_in_order_with_folders() {
+    let parts = [event("earlier"), event("last")];
+    for (earlier, last) in [
+        (
+            "eventlog_v2_a_9/events_1_a_9",
+            "eventlog_v2_a_10/events_1_a_10",
+        ),
+        ("eventlog_v2_app_1/events_1_app_1", "app_2"),
+    ] {
+        let sent = archive(&[(earlier, &parts[0]), (last, &parts[1])]);
+        let (_, read, _) = answered("/history/a/", "200 OK", sent);
+        assert_eq!(read, parts[1]);
+    }
+}
+
+#[test]
+fn a_compacted_log_says_that_jobs_are_missing() {
+    let text = event("first");
+    let sent = archive(&[("eventlog_v2_a/events_1_a.compact", &text)]);
+    let (_, _, outcome) = answered("/history/a/", "200 OK", sent);
+    let notes = outcome.unwrap().notes;
+    assert!(notes[0].contains("compacted"), "{notes:?}");
+}
+
+#[test]
+fn addresses_name_files_and_servers_but_no_passwords_and_no_other_file_systems() {
+    for text in [
+        "file:/logs/a",
+        "file:///logs/a",
+        "file://localhost/logs/a",
+        "/logs/a",
+    ] {
+        let address: LogAddress = text.parse().unwrap();
+        assert_eq!(address.to_string(), "/logs/a");
+    }
+    for text in [
+        "http://user:secret@host/history/a",
+        "s3a://user:secret@bucket/a",
+    ] {
+        let said = text.parse::<LogAddress>().unwrap_err().to_string();
+        assert!(
+            said.contains("password") && !said.contains("secret"),
+            "{said}"
+        );
+    }
+    let said = "hdfs://name/logs/a".parse::<LogAddress>().unwrap_err();
+    assert!(said.to_string().contains("copy the log"), "{said}");
+    let below: LogAddress = "https://host/history/of/history/app-1/".parse().unwrap();
+    assert_eq!(below.to_string(), "https://host/history/of/history/app-1");
+}
+
+#[test]
+fn the_command_line_takes_any_path_and_repeats_no_password() {
+    use clap::Parser;
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt;
+    let asked = |log: &OsStr| {
+        let words = ["lodestone", "plan", "--event-log"].map(OsStr::new);
+        crate::cli::Command::try_parse_from(words.into_iter().chain([log]))
+    };
+    assert!(asked(OsStr::from_bytes(b"/logs/\xff")).is_ok());
+    let refused = asked(OsStr::new("http://user:secret@host/history/a")).unwrap_err();
+    let said = refused.to_string();
+    assert!(
+        said.contains("leave them out") && !said.contains("secret"),
+        "{said}"
+    );
+}

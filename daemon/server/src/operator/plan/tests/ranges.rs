@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What a log does not show, or shows only in part.
+
+use super::*;
+
+/// An exchange of 60 maps and 200 partitions that adaptive execution reads in one task.
+fn coalesced(local: &str, has_metrics: bool) -> Log {
+    let mut log = Log::new(&json!({}));
+    if has_metrics {
+        let exchange = json!({"nodeName": "Exchange", "simpleString": "", "children": [],
+            "metrics": [{"name": "shuffle bytes written", "accumulatorId": 10},
+                {"name": "local blocks read", "accumulatorId": 11},
+                {"name": "local bytes read", "accumulatorId": 13},
+                {"name": "number of partitions", "accumulatorId": 14}]});
+        let read = json!({"nodeName": "AQEShuffleRead", "simpleString": local, "metrics": [],
+            "children": [exchange]});
+        let class = "org.apache.spark.sql.execution.ui.SparkListenerSQLExecutionStart";
+        log.event(class, json!({"executionId": 0, "sparkPlanInfo": read}));
+        let class = "org.apache.spark.sql.execution.ui.SparkListenerDriverAccumUpdates";
+        log.event(class, json!({"accumUpdates": [[14, 200]]}));
+    }
+    log.stage(0, &[], 60, &[(2, "MapPartitionsRDD", &[], 60)]);
+    for partition in 0..60 {
+        let bytes = json!([{"ID": 10, "Update": "20000"}]);
+        let metrics = written(20_000, 5000);
+        log.ended(0, partition, "ShuffleMapTask", "Success", metrics, bytes);
+    }
+    log.stage(1, &[0], 1, &[(3, "ShuffledRowRDD", &[2], 1)]);
+    let metrics = json!([{"ID": 11, "Update": "60"}, {"ID": 13, "Update": "1200000"},
+        {"ID": 99, "Update": {"of": ["a", "user", null, 1.5, true]}}]);
+    let sums = read(60, 1_200_000);
+    log.ended(1, 0, "ResultTask", "Success", sums, metrics);
+    log
+}
+
+#[test]
+fn data_that_is_ordered_by_its_key_may_have_few_blocks_so_mode_auto_may_not_merge_it() {
+    let plan = coalesced("AQEShuffleRead coalesced", true).plan(Disk::Ssd);
+    let row = &plan.shuffles[0];
+    assert_eq!((row.least_blocks, row.blocks), (60, 12_000));
+    assert_eq!((row.auto, row.reason), ("maybe", Some("FEW_BLOCKS")));
+    let auto = &plan.modes[0];
+    assert_eq!(auto.pushed_bytes.low, 0.0);
+    assert!(auto.pushed_bytes.high > 0.0 && auto.own_seconds_saved.low < 0.0);
+    let text = page::text(&plan, "app-1");
+    assert!(text.contains("60 to ~12,000"), "{text}");
+    assert!(!text.contains("1 tasks"), "{text}");
+}
+
+#[test]
+fn an_exchange_without_metrics_has_no_known_number_of_partitions() {
+    let plan = coalesced("", false).plan(Disk::Ssd);
+    let row = &plan.shuffles[0];
+    assert!(!row.blocks_are_exact && !row.partitions_are_exact);
+    assert_eq!((row.auto, row.partitions), ("maybe", 200));
+    assert!(row.least_chunks < row.chunks);
+}
+
+#[test]
+fn a_shuffle_that_is_read_in_place_is_pushed_for_nothing_unless_the_mode_is_remote() {
+    let plan = coalesced("AQEShuffleRead local", true).plan(Disk::Ssd);
+    let row = &plan.shuffles[0];
+    assert!(row.read_in_place && row.auto == "maybe");
+    let reads: Vec<u64> = plan.modes.iter().map(|mode| mode.reads_after).collect();
+    assert_eq!(reads, [60, 60, 200, 200]);
+    assert_eq!(plan.modes[1].chunk_bytes.high, 0.0);
+    // What merging costs stays.
+    assert!(row.merge_task_seconds_saved.low < 0.0);
+}
+
+#[test]
+fn mode_merge_pushes_no_large_block() {
+    let plan = large(&json!({}), "PairwiseRDD", 3_000_000).plan(Disk::Ssd);
+    let row = &plan.shuffles[0];
+    assert_eq!(
+        (row.merge, row.merge_reason),
+        ("leave", Some("BLOCK_TOO_LARGE"))
+    );
+    let merge = &plan.modes[1];
+    assert_eq!((merge.merged, merge.reads_after), (0, merge.reads_before));
+    assert_eq!(merge.pushed_bytes.high, 0.0);
+    assert!(row.chunks <= row.blocks);
+}
+
+#[test]
+fn maps_without_records_and_a_single_partition_have_known_blocks() {
+    let mut log = Log::new(&json!({}));
+    log.stage(0, &[], 4, &[MAP]);
+    log.maps(0, 0..3);
+    log.task(0, 3, "ShuffleMapTask", written(0, 0));
+    log.stage(1, &[0], 1, &[(3, "ShuffledRDD", &[2], 1)]);
+    log.task(1, 0, "ResultTask", read(2, 600));
+    assert_eq!(log.counts(), [[4, 1, 3, 900, 2, 1]]);
+}
+
+#[test]
+fn a_kept_rdd_does_not_read_its_shuffle_again() {
+    let mut log = python();
+    log.shuffle();
+    let kept = |id: i64, parents: &[i64], is_kept: bool| {
+        json!({"RDD ID": id, "Name": "PythonRDD", "Parent IDs": parents,
+            "Number of Partitions": 3, "Storage Level": {"Use Memory": is_kept}})
+    };
+    let stage = |id: u32, parents: &[u32], rdds: Value| {
+        json!({"Stage Info": {"Stage ID": id, "Number of Tasks": 3, "RDD Info": rdds,
+            "Parent IDs": parents, "Submission Time": 1000, "Completion Time": 2000}})
+    };
+    let computes = json!([kept(7, &[3], true), kept(3, &[2], false)]);
+    log.event("SparkListenerStageCompleted", stage(2, &[0], computes));
+    log.stage(3, &[], 4, &[(20, "PairwiseRDD", &[19], 4)]);
+    log.maps(3, 0..4);
+    let union = json!([
+        kept(9, &[7, 21], false),
+        kept(7, &[3], true),
+        kept(3, &[2], false),
+        kept(21, &[20], false)
+    ]);
+    log.event("SparkListenerStageCompleted", stage(4, &[0, 3], union));
+    log.readers(4, 0..3);
+    // All reads of the last stage are of the second shuffle.
+    assert_eq!(log.counts(), [ONCE, ONCE]);
+    assert!(
+        log.plan(Disk::Ssd)
+            .shuffles
+            .iter()
+            .all(|row| row.reads_are_exact)
+    );
+}
+
+#[test]
+fn a_slow_disk_may_save_nothing_and_waiting_for_python_is_not_waiting_for_a_disk() {
+    let plan = large(&json!({}), "PairwiseRDD", 2000).plan(Disk::Hdd);
+    let with = plan.shuffles[0].merge_task_seconds_saved;
+    let without = large(&json!({}), "PairwiseRDD", 2000).plan(Disk::Ssd);
+    let fast = without.shuffles[0].merge_task_seconds_saved;
+    assert_eq!(with.low, fast.low);
+    assert!(with.high > fast.high + 30.0, "{with:?} {fast:?}");
+    let mut log = python();
+    log.shuffle();
+    // Its readers are Python's: seven milliseconds of waiting each.
+    let of_python = log.plan(Disk::Hdd).shuffles[0].merge_task_seconds_saved;
+    assert_eq!(
+        of_python,
+        log.plan(Disk::Ssd).shuffles[0].merge_task_seconds_saved
+    );
+}
+
+#[test]
+fn services_hold_shuffles_up_to_the_end_of_the_application_at_most() {
+    let settings = json!({"spark.cleaner.periodicGC.interval": "1s"});
+    let mut log = Log::new(&settings);
+    log.shuffle();
+    for (stage, rdd) in [(100, 12), (101, 13)] {
+        let of: &[i64] = if stage == 100 { &[11] } else { &[12] };
+        let parents: &[u32] = if stage == 100 { &[] } else { &[100] };
+        let name = if stage == 100 {
+            "PairwiseRDD"
+        } else {
+            "ShuffledRDD"
+        };
+        let tasks = if stage == 100 { 4 } else { 3 };
+        log.stage(stage, parents, tasks, &[(rdd, name, of, tasks)]);
+    }
+    log.maps(100, 0..4);
+    log.readers(101, 0..3);
+    let held = log.plan(Disk::Ssd).modes[2].bytes_at_a_service;
+    assert_eq!(held.high, 2.0 * held.likely);
+    assert_eq!(held.low, held.likely);
+}
