@@ -88,7 +88,9 @@ fn a_rolling_log_is_read_in_the_order_of_its_files() {
         &compact,
     );
     let both = said(&[(0, "10"), (7, "plain")], 1);
-    assert_eq!(report(folder.path()), both);
+    let logged = read(&LogAddress::Path(folder.path().to_owned())).unwrap();
+    assert_eq!(logged.report, both);
+    assert!(logged.notes[0].contains("compacted"), "{:?}", logged.notes);
 }
 
 #[test]
