@@ -31,8 +31,9 @@ pub(super) fn of(path: &Path) -> Result<Vec<PathBuf>, EventLogError> {
 }
 
 /// What is missing in a log that has a compacted file.
-pub(super) const COMPACTED: &str = "Spark has compacted the log (spark.history.fs.eventLog.rolling.maxFilesToRetain): jobs that \
-     had finished by then are missing.";
+pub(super) const COMPACTED: &str = "Spark has compacted the log \
+     (spark.history.fs.eventLog.rolling.maxFilesToRetain): jobs that had finished by then are \
+     missing.";
 
 pub(super) fn are_compacted<'a>(mut names: impl Iterator<Item = &'a str>) -> bool {
     names.any(|name| name.ends_with(".compact"))
