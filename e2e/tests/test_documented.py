@@ -79,7 +79,7 @@ NOT_RUN = {
     "make soak": "it runs until it is interrupted",
     "make planted": "it takes a quarter of an hour",
     "make bench ": "it measures for hours",
-    "mvn -f client/pom.xml -pl spark-4 -am test -Dtest=LevelZeroLongSuite": "it takes hours",
+    "mvn -f client/pom.xml -pl spark-4 -am test -Dtest=LevelZeroLongSuite": "it takes half an hour",
     "mvn -f client/pom.xml -pl spark-4 test -Dtest='*WriterFaultsSuite'": "`make test` runs it",
     "systemctl enable --now lodestone": "it needs a host of its own; test_packages runs the unit",
 }
