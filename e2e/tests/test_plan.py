@@ -28,7 +28,7 @@ def logged_in(logs) -> dict[str, str]:
     return {"spark.eventLog.enabled": "true", "spark.eventLog.dir": logs.as_uri()}
 
 
-@pytest.mark.lines(*USUAL_LINES)
+@pytest.mark.lines(*USUAL_LINES, seldom=("3.5",))
 def test_a_log_of_plain_spark_has_the_blocks_that_lodestone_then_merges(
     start_daemon, start_job, tmp_path
 ):
