@@ -124,7 +124,8 @@ pub struct DoctorArgs {
     /// last value of a key counts
     #[arg(long, value_name = "FILE|KEY=VALUE")]
     pub conf: Vec<String>,
-    /// The services to ask, as spark.lodestone.services has them [default: those of the settings]
+    /// The services to ask, in the form of spark.lodestone.services [default: those of the
+    /// settings]
     #[arg(long, value_name = "HOST:PORT[,HOST:PORT...]")]
     pub services: Option<String>,
     /// Spark's event log of an application that has run: a file, the directory of a rolling log, or

@@ -72,7 +72,7 @@ pub(super) struct Entry {
     pub(super) taking: Progress,
     /// How fast it sends its requests.
     pub(super) sending: Progress,
-    /// Who it is, and how much it moves.
+    /// The client, and the bytes that it moves.
     pub(super) client: Client,
     /// It has shown that it knows a secret, or needs none.
     pub(super) is_proved: AtomicBool,

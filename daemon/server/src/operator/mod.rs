@@ -13,4 +13,5 @@ mod figures;
 pub mod local;
 mod media;
 pub mod plan;
+mod report;
 mod tables;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Who is connected, how much each one sends and takes, and which ones the daemon waits for.
+//! The clients: how much each one sends and takes, and for which ones the daemon waits.
 //! Connections count their own bytes, so that nothing is shared on the way of data.
 
 use std::collections::BTreeMap;

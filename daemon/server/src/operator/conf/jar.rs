@@ -9,8 +9,8 @@ use super::release::Release;
 /// Where the packages of Debian and Fedora have them.
 const SYSTEM: &str = "/usr/share/lodestone/jars";
 
-/// How the names of all plugin jars begin.
-const PREFIX: &str = "lodestone-spark-";
+/// The beginning of the name of each plugin jar, but not of the jars for engines.
+pub(in crate::operator) const PREFIX: &str = "lodestone-spark-";
 
 /// The folders in which the jars may be, the nearest to the program first.
 pub(super) struct Jars(pub(super) Vec<PathBuf>);

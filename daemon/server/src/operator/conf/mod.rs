@@ -3,7 +3,7 @@
 
 mod defaults;
 mod form;
-mod jar;
+pub(super) mod jar;
 pub(super) mod release;
 #[cfg(test)]
 mod tests;

@@ -3,14 +3,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::page::{Counts, Page, Totals};
 use crate::operator::figures::number;
+use crate::operator::report::{Counts, Report, Totals};
 use crate::operator::tables::{indented, line};
 
 /// The columns of figures.
 const HEADINGS: [&str; 4] = ["", "first", "second", "second / first"];
 
-pub(super) fn text(first: &Page, second: &Page) -> String {
+pub(super) fn text(first: &Report, second: &Report) -> String {
     let mut text = String::new();
     let mut rows = vec![HEADINGS.map(str::to_owned).to_vec()];
     let (sums, others) = (sums(&first.totals), sums(&second.totals));
@@ -32,7 +32,7 @@ pub(super) fn text(first: &Page, second: &Page) -> String {
     text
 }
 
-fn reasons(page: &Page) -> &BTreeMap<String, u64> {
+fn reasons(page: &Report) -> &BTreeMap<String, u64> {
     &page.totals.counts.reasons
 }
 
@@ -91,8 +91,8 @@ fn sums(totals: &Totals) -> Vec<(&'static str, u64)> {
 mod tests {
     use super::*;
 
-    fn page(totals: &str) -> Page {
-        Page::read(&format!("{{\"totals\":{totals}}}")).unwrap()
+    fn page(totals: &str) -> Report {
+        Report::read(&format!("{{\"totals\":{totals}}}")).unwrap()
     }
 
     #[test]

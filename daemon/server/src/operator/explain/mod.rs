@@ -15,11 +15,10 @@ use lodestone_wire::extension::explain::{ExplainApplication, Explanation, Report
 use serde::Deserialize;
 
 use crate::cli::ExplainArgs;
-use crate::cli::address::LogAddress;
-use crate::cli::address::printable;
+use crate::cli::address::{LogAddress, printable};
 use crate::operator::ask::{AskError, Asking};
+use crate::operator::report::Report;
 use crate::service::secrets::Secrets;
-use page::Page;
 
 /// Why there is nothing to show.
 #[derive(Debug, thiserror::Error)]
@@ -101,10 +100,11 @@ fn logged(logs: &[LogAddress], as_json: bool) -> Result<String, ExplainError> {
             text.push_str(&logged.report.to_string());
             text.push('\n');
         } else {
-            let page = Page::deserialize(logged.report).map_err(|source| ExplainError::Report {
-                app: log.to_string(),
-                source,
-            })?;
+            let page =
+                Report::deserialize(logged.report).map_err(|source| ExplainError::Report {
+                    app: log.to_string(),
+                    source,
+                })?;
             let heading = format!("{}: from {log}", page.application());
             text.push_str(&page.text(&heading));
             text.push('\n');
@@ -180,7 +180,7 @@ fn newest(mut found: Vec<Found>) -> Vec<Found> {
 
 fn explained(found: &[Found]) -> Result<String, ExplainError> {
     let pages = found.iter().map(|one| {
-        let page = Page::read(&one.kept.report).map_err(|source| ExplainError::Report {
+        let page = Report::read(&one.kept.report).map_err(|source| ExplainError::Report {
             app: one.kept.app.to_string(),
             source,
         })?;

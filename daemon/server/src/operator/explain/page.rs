@@ -1,93 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A report, in a form for people. The report's fields are those of `ReportJson.scala`. A missing
-//! field counts as empty, and an unknown one is not shown.
+//! A report, in a form for people.
 
-use std::collections::BTreeMap;
 use std::iter;
 
 use lodestone_model::AppAttempt;
-use serde::Deserialize;
 
 use super::Found;
 use crate::operator::figures::{megabytes, number};
+use crate::operator::report::{Report, Sample, Shuffle, Totals};
 use crate::operator::tables::{indented, line};
-
-/// The report of the driver.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-pub(super) struct Page {
-    version: String,
-    pub(super) totals: Totals,
-    shuffles: Vec<Shuffle>,
-    services: Vec<Service>,
-    /// Empty in reports of older drivers.
-    application: String,
-    /// The meaning of each code.
-    sentences: BTreeMap<String, String>,
-    /// What to do about each code. Empty in reports of older drivers.
-    remedies: BTreeMap<String, String>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-pub(super) struct Totals {
-    pub(super) shuffles: u64,
-    pub(super) merged: u64,
-    pub(super) plain: u64,
-    pub(super) remote: u64,
-    pub(super) readers_waited_millis: u64,
-    #[serde(flatten)]
-    pub(super) counts: Counts,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-pub(super) struct Counts {
-    pub(super) blocks_pushed: u64,
-    pub(super) bytes_pushed: u64,
-    pub(super) push_requests: u64,
-    pub(super) chunks_read: u64,
-    pub(super) chunk_bytes: u64,
-    pub(super) local_chunk_bytes: u64,
-    pub(super) merged_blocks_read: u64,
-    pub(super) originals_read: u64,
-    pub(super) row_bytes: u64,
-    pub(super) encoded_bytes: u64,
-    pub(super) compressed_bytes: u64,
-    pub(super) reasons: BTreeMap<String, u64>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-struct Shuffle {
-    shuffle_id: i64,
-    generation: i64,
-    maps: u64,
-    partitions: u64,
-    state: String,
-    /// Empty in reports of older drivers.
-    format: String,
-    readers_waited_millis: u64,
-    sample: Option<Sample>,
-    #[serde(flatten)]
-    counts: Counts,
-}
-
-/// The sample that decided whether to merge.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-struct Sample {
-    blocks: u64,
-    bytes: u64,
-    disk_read_micros: i64,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-struct Service {
-    host_port: String,
-    state: String,
-}
 
 /// The remedy of what needs none.
 const NOTHING: &str = "Nothing.";
@@ -126,7 +47,7 @@ pub(super) fn list(found: &[Found]) -> String {
     text
 }
 
-impl Page {
+impl Report {
     pub(super) fn application(&self) -> &str {
         &self.application
     }

@@ -4,12 +4,10 @@
 use std::path::Path;
 
 use super::checks::JAR;
+use crate::operator::conf::jar::PREFIX;
 use crate::operator::conf::release::{Found, Release};
 use crate::operator::doctor::finding::Finding;
 use crate::operator::doctor::settings::Settings;
-
-/// How the names of all plugin jars begin. Those of engines have other names.
-const PREFIX: &str = "lodestone-spark-";
 
 const SIDES: [&str; 2] = ["driver", "executor"];
 

@@ -42,38 +42,33 @@ pub(super) fn manager(settings: &Settings) -> &str {
     settings.get_or("spark.shuffle.manager", "")
 }
 
+type Check = fn(&Settings) -> Option<Finding>;
+
+/// Each of these leaves all shuffles to Spark, if it is an error.
+const OBSTACLES: [Check; 6] = [
+    spark_push,
+    custom_shuffle_io,
+    old_fetch_protocol,
+    cipher,
+    secret,
+    certificate,
+];
+
 pub(super) fn all(settings: &Settings) -> Vec<Finding> {
-    let checks = [
-        shuffle_manager,
-        spark_push,
-        custom_shuffle_io,
-        old_fetch_protocol,
-        cipher,
-        secret,
-        certificate,
-        serializer,
-        codec,
-    ];
+    let checks: [&[Check]; 3] = [&[shuffle_manager], &OBSTACLES, &[serializer, codec]];
     checks
-        .iter()
+        .into_iter()
+        .flatten()
         .filter_map(|check| settings.known(check))
         .collect()
 }
 
 /// Whether shuffles are remote: the mode is, and nothing leaves all of them to Spark.
 pub(super) fn are_remote(settings: &Settings) -> bool {
-    let obstacles = [
-        spark_push,
-        custom_shuffle_io,
-        old_fetch_protocol,
-        cipher,
-        secret,
-        certificate,
-    ];
     let is_obstacle = |found: Finding| found.level == Level::Error;
     settings.is_remote_mode()
         && MANAGERS.contains(&manager(settings))
-        && !obstacles
+        && !OBSTACLES
             .iter()
             .any(|check| check(settings).is_some_and(is_obstacle))
 }

@@ -2,9 +2,10 @@
 //! What a shuffle lost, by the figures of the report. The costs are estimates, for the order only.
 
 use super::checks::{LEFT_TO_SPARK, ORIGINALS, RERUN, TROUBLE, WAITED};
-use super::record::{Reasons, Shuffle};
+use super::reasons::Reasons;
 use crate::operator::doctor::finding::{Finding, Level};
 use crate::operator::figures::number;
+use crate::operator::report::Shuffle;
 
 /// A small read, if the report has no measured one: a request and its set-up.
 const READ_MILLIS: f64 = 0.1;

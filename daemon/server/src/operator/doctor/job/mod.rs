@@ -4,7 +4,7 @@
 pub(super) mod checks;
 mod cost;
 mod logged;
-mod record;
+mod reasons;
 #[cfg(test)]
 mod tests;
 
@@ -12,7 +12,7 @@ use serde::Deserialize;
 
 use self::checks::{REPORT, SERVICE_AT_END, SUMS};
 use self::logged::LoggedSettings;
-use self::record::{Reasons, Record};
+use self::reasons::Reasons;
 use super::configuration;
 use super::finding::Finding;
 use super::settings::Settings;
@@ -20,6 +20,7 @@ use crate::cli::address::LogAddress;
 use crate::operator::event_log;
 use crate::operator::explain::logged::{Logged, LoggedError, Merged};
 use crate::operator::figures::number;
+use crate::operator::report::Report;
 
 /// Findings about single shuffles, at most. The sums have all of them.
 const MAX_LISTED: usize = 20;
@@ -49,7 +50,7 @@ pub(super) fn all(log: &LogAddress) -> Result<Vec<Finding>, LoggedError> {
 fn of_report(logged: Logged, is_embedded: bool) -> Vec<Finding> {
     let notes = logged.notes.into_iter();
     let mut found: Vec<Finding> = notes.map(|note| REPORT.note(note)).collect();
-    match Record::deserialize(logged.report) {
+    match Report::deserialize(logged.report) {
         Ok(record) => {
             found.extend(of_shuffles(&record));
             // The daemon of a container ends with it.
@@ -62,7 +63,7 @@ fn of_report(logged: Logged, is_embedded: bool) -> Vec<Finding> {
     found
 }
 
-fn of_services(record: &Record) -> impl Iterator<Item = Finding> {
+fn of_services(record: &Report) -> impl Iterator<Item = Finding> {
     let lost = record.services.iter().filter(|one| one.is_out_of_use());
     lost.map(|service| {
         let text = format!("{} was {} for the driver", service.host_port, service.state);
@@ -70,8 +71,8 @@ fn of_services(record: &Record) -> impl Iterator<Item = Finding> {
     })
 }
 
-fn of_shuffles(record: &Record) -> Vec<Finding> {
-    let reasons = record.reasons();
+fn of_shuffles(record: &Report) -> Vec<Finding> {
+    let reasons = Reasons(record);
     let mut costs: Vec<_> = record
         .shuffles
         .iter()
@@ -92,7 +93,7 @@ fn of_shuffles(record: &Record) -> Vec<Finding> {
     found
 }
 
-fn sums(record: &Record, is_well: bool, reasons: &Reasons<'_>) -> Finding {
+fn sums(record: &Report, is_well: bool, reasons: &Reasons<'_>) -> Finding {
     let totals = &record.totals;
     let text = format!(
         "{} shuffles: {} merged, {} remote, {} left to plain Spark; {} blocks from services, {} \

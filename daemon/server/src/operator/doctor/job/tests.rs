@@ -244,7 +244,7 @@ fn only_reasons_that_say_nothing_and_no_more_are_harmless() {
             seen.push(code);
         }
     }
-    assert_eq!(seen, record::HARMLESS);
+    assert_eq!(seen, reasons::HARMLESS);
 }
 
 #[test]

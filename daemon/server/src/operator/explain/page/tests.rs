@@ -78,7 +78,7 @@ pushed  merged  chunks  originals  waited ms  why not more
 #[test]
 fn a_report_becomes_sums_reasons_with_sentences_services_and_a_row_per_shuffle() {
     assert_eq!(
-        Page::read(REPORT).unwrap().text(&heading(&found(REPORT))),
+        Report::read(REPORT).unwrap().text(&heading(&found(REPORT))),
         TEXT
     );
 }
@@ -87,8 +87,8 @@ fn a_report_becomes_sums_reasons_with_sentences_services_and_a_row_per_shuffle()
 fn a_report_of_a_later_version_is_shown_as_far_as_it_is_known() {
     let report = r#"{"totals": {"shuffles": 300, "news": [1]},
             "shuffles": [{"shuffleId": 299}], "news": {}}"#;
-    let text = Page::read(report).unwrap().text(&heading(&found(report)));
+    let text = Report::read(report).unwrap().text(&heading(&found(report)));
     assert!(text.contains("300 shuffles: 0 merged"), "{text}");
     assert!(text.contains("the last 1 of 300 shuffles"), "{text}");
-    assert!(Page::read("[1]").is_err());
+    assert!(Report::read("[1]").is_err());
 }

@@ -1,70 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The driver's report, as far as its figures say what was lost. Its fields are those of
-//! `ReportJson.scala`; a missing one counts as empty.
+//! What the driver's report says of reasons and services, as far as a person can change it.
 
-use std::collections::BTreeMap;
-
-use serde::Deserialize;
-
-/// The report.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-pub(super) struct Record {
-    pub(super) totals: Totals,
-    pub(super) shuffles: Vec<Shuffle>,
-    pub(super) services: Vec<Service>,
-    sentences: BTreeMap<String, String>,
-    remedies: BTreeMap<String, String>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-pub(super) struct Totals {
-    pub(super) shuffles: u64,
-    pub(super) merged: u64,
-    pub(super) plain: u64,
-    pub(super) remote: u64,
-    pub(super) readers_waited_millis: u64,
-    #[serde(flatten)]
-    pub(super) counts: Counts,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-pub(super) struct Counts {
-    pub(super) merged_blocks_read: u64,
-    pub(super) originals_read: u64,
-    pub(super) reasons: BTreeMap<String, u64>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-pub(super) struct Shuffle {
-    pub(super) shuffle_id: i64,
-    pub(super) maps: u64,
-    pub(super) partitions: u64,
-    pub(super) state: String,
-    /// Why it was left to Spark.
-    pub(super) decision: Option<String>,
-    pub(super) readers_waited_millis: u64,
-    pub(super) sample: Option<Sample>,
-    #[serde(flatten)]
-    pub(super) counts: Counts,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-pub(super) struct Sample {
-    /// Below zero, if it is not known.
-    pub(super) disk_read_micros: i64,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-pub(super) struct Service {
-    pub(super) host_port: String,
-    pub(super) state: String,
-}
+use crate::operator::report::{Report, Service, Shuffle};
 
 /// States of a service that serves, or that the driver did not need (`ServiceDirectory.scala`).
 const IN_USE: [&str; 3] = ["serving", "unknown", ""];
@@ -75,14 +12,8 @@ impl Service {
     }
 }
 
-impl Record {
-    pub(super) fn reasons(&self) -> Reasons<'_> {
-        Reasons(self)
-    }
-}
-
 /// What a person can do about reasons, as the driver says it.
-pub(super) struct Reasons<'a>(&'a Record);
+pub(super) struct Reasons<'a>(pub(super) &'a Report);
 
 /// Reasons for which nothing has to be done, whatever release has written the report, and two by
 /// which mode auto saves time. A test compares them with `Reason.scala`.
