@@ -7,11 +7,16 @@ sleeps.
 """
 
 import os
+import re
 import socket
+import sys
 import threading
 from collections import defaultdict
+from contextlib import suppress
 
 REACH_TIMEOUT_S = 300
+MAX_LINE = 1000
+ARRIVAL = re.compile(rb"(?P<name>\S+) (?P<pid>[0-9]+)\n")
 
 
 class Gates:
@@ -24,7 +29,8 @@ class Gates:
         self._arrivals: defaultdict[str, list[int]] = defaultdict(list)
         self._open: set[str] = set()
         self._all_open_but: set[str] | None = None
-        threading.Thread(target=self._accept, daemon=True).start()
+        self._accepts = threading.Thread(target=self._accept, daemon=True)
+        self._accepts.start()
 
     @property
     def address(self) -> str:
@@ -36,16 +42,21 @@ class Gates:
             try:
                 connection, _ = self._server.accept()
             except OSError:
-                return
+                return  # closed
             threading.Thread(target=self._arrive, args=(connection,), daemon=True).start()
 
     def _arrive(self, connection: socket.socket) -> None:
-        arrival = connection.makefile("r").readline().split()
-        if not arrival:
-            # Its process was killed before it could send the name of the gate.
+        with connection.makefile("rb") as stream:
+            line = stream.readline(MAX_LINE)
+        arrival = ARRIVAL.fullmatch(line)
+        if arrival is None:
+            # Its process was killed before it could send the name of the gate. Any other line is of
+            # somebody who takes this port for that of a server which has ended.
+            if line:
+                print(f"not at a gate, but here: {line[:200]!r}", file=sys.stderr)
             connection.close()
             return
-        name, pid = arrival
+        name, pid = arrival["name"].decode(), arrival["pid"]
         with self._changed:
             self._arrivals[name].append(int(pid))
             if self._is_open(name):
@@ -113,6 +124,11 @@ class Gates:
             for connections in self._waiting.values():
                 for connection in connections:
                     connection.close()
+        # A thread that waits in `accept` keeps a socket open that is closed by another, and its
+        # number is free for the next socket meanwhile. So the thread ends first.
+        with suppress(OSError):  # closed twice
+            self._server.shutdown(socket.SHUT_RDWR)
+        self._accepts.join()
         self._server.close()
 
 
