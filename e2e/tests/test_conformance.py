@@ -182,8 +182,8 @@ def test_outcomes_are_kept_as_they_were(tmp_path):
 def test_the_last_lines_of_all_applications_are_added_up(tmp_path):
     log = tmp_path / "driver.log"
     log.write_text(
-        "lodestone: 1,000 of 1,234 shuffles merged, 12 remote, 0 blocks (0 bytes) pushed\n"
-        "While these services run, this prints the reasons: lodestone explain app\n"
+        "lodestone: 1,000 of 1,234 shuffles merged, 12 remote, 0 blocks (0 bytes) pushed; "
+        "while its services run, this prints the reasons: lodestone explain app\n"
         "lodestone: 2 of 9 shuffles merged, 0 blocks (0 bytes) pushed, "
         "9 read from originals; reasons: SINGLE_MAP 6, NO_SERVICE 1\n"
     )

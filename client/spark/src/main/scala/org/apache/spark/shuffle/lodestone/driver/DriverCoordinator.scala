@@ -48,6 +48,7 @@ private[spark] final class DriverCoordinator private (
   import DriverCoordinator._
 
   private val settings = LodestoneConf(conf)
+  private val isLogged = conf.getBoolean("spark.eventLog.enabled", defaultValue = false)
   private val loop = new EventLoop(clockNs)
   private val lookups = new Lookups(loop)
 
@@ -65,7 +66,10 @@ private[spark] final class DriverCoordinator private (
     report,
     ReportJson.node(conf.getAppId, report, directory.all, _),
     listeners,
-    loop)
+    loop,
+    isLogged)
+  private val atEnd =
+    new LastReport(events, () => SparkContext.getActive.flatMap(_.eventLogger), () => loop.nowMs)
   private val removals = new Removals(client, loop)
   private val leases =
     new LeaseKeeper(settings, directory, client, reports, heardOf(_), loop)
@@ -134,6 +138,7 @@ private[spark] final class DriverCoordinator private (
   listeners.addToSharedQueue(taskEnds)
   report.changed = () => events.changed()
   listeners.addToSharedQueue(events)
+  if (isLogged) listeners.addToEventLogQueue(atEnd)
 
   /**
    * Returns the reason why the shuffle is left to Spark or to an engine, if it is known before it
@@ -240,17 +245,13 @@ private[spark] final class DriverCoordinator private (
   def stop(): Unit = if (stopped.compareAndSet(false, true)) {
     listeners.removeListener(taskEnds)
     listeners.removeListener(events)
+    listeners.removeListener(atEnd)
     env.rpcEnv.stop(endpoint)
     env.metricsSystem.removeSource(metrics)
     val ended = Promise[Unit]()
     loop.post {
       lastReport = Some(reportOf(Int.MaxValue))
-      log.info(report.farewell)
-      reports.keeperNames.headOption.foreach { _ =>
-        log.info(
-          "While these services run, this prints the reasons: lodestone explain " +
-            s"${conf.getAppId} --service ${reports.keeperNames.mkString(",")}")
-      }
+      log.info(report.farewell + whereReasonsAre)
       val sent = reports.sendLast()
       ended.completeWith(leases.endAll().flatMap(_ => sent)(loop.context))
     }
@@ -266,6 +267,13 @@ private[spark] final class DriverCoordinator private (
     lookups.stop()
     client.close()
   }
+
+  private def whereReasonsAre: String =
+    if (reports.keeperNames.isEmpty) ""
+    else {
+      "; while its services run, this prints the reasons: lodestone explain " +
+        s"${conf.getAppId} --service ${reports.keeperNames.mkString(",")}"
+    }
 
   private def reportOf(shuffles: Int): String =
     ReportJson(conf.getAppId, report, directory.all, shuffles)

@@ -175,14 +175,17 @@ class DriverReportSuite extends DriverHarness {
   }
 
   /** A plan of one service is the answer that readers get. */
-  private def sentenceOf(report: DriverReport, generation: ShuffleGeneration): Seq[String] = {
+  private def sentenceOf(
+      report: DriverReport,
+      generation: ShuffleGeneration,
+      level: Level = Level.INFO): Seq[String] = {
     val plan = ShufflePlan(0, 200, replicas = 1, Array(Array(ServiceLocation("a", 1, 1))))
-    LogCapture.linesOf(classOf[DriverReport], Level.INFO) {
+    LogCapture.linesOf(classOf[DriverReport], level) {
       report.settled(generation, plan, ShuffleRecord.Merged)
     }
   }
 
-  @Test def `a merged shuffle is one sentence`(): Unit = {
+  @Test def `a merged shuffle is one sentence if something stood against it`(): Unit = {
     val report = new DriverReport
     report.registered(3, 200, 200)
     val generation = ShuffleGeneration(3, 0)
@@ -198,6 +201,14 @@ class DriverReportSuite extends DriverHarness {
       sentenceOf(report, generation))
   }
 
+  @Test def `the log is silent about a merged shuffle that went as planned`(): Unit = {
+    val report = new DriverReport
+    report.registered(3, 200, 200)
+    val generation = ShuffleGeneration(3, 0)
+    report.pushed(MapPushed(generation, 0, 1, PushCounts(40000, 1, 1, Map.empty)))
+    assertEquals(Nil, sentenceOf(report, generation))
+  }
+
   @Test def `the sentence of a weighed shuffle has the limits`()
       : Unit = {
     val report = new DriverReport
@@ -210,7 +221,7 @@ class DriverReportSuite extends DriverHarness {
         "shuffle 3: 0 blocks of 200 partitions pushed to 1 service; " +
           "2 maps had 400 blocks of 409,600 bytes together, a small read takes 118 us " +
           "(shuffles are merged from 2,000 blocks on, up to 32,768 bytes per block on average)"),
-      sentenceOf(report, generation))
+      sentenceOf(report, generation, Level.DEBUG))
   }
 
   @Test def `the report has the samples of mode auto and the load of services`(): Unit = {

@@ -135,7 +135,7 @@ private[driver] final class DriverReport(clockMs: () => Long = () => System.curr
           if (record.decidedMs == 0) record.decidedMs = clockMs()
           record.decision = None
           setState(record, state)
-          log.info(if (state == ShuffleRecord.Remote) remoteSentence(record) else sentence(record))
+          say(record, if (state == ShuffleRecord.Remote) remoteSentence(record) else sentence(record))
         }
     }
 
@@ -204,6 +204,14 @@ private[driver] final class DriverReport(clockMs: () => Long = () => System.curr
     record.state = state
     change(state, 1)
   }
+
+  /**
+   * Spark logs much already. What goes as planned is in the sums at the end, in the tab of the UI,
+   * and in the event log.
+   */
+  private def say(record: ShuffleRecord, sentence: => String): Unit =
+    if (record.counts.reasons.nonEmpty) log.info(sentence)
+    else if (log.isDebugEnabled) log.debug(sentence)
 
   private def remoteSentence(record: ShuffleRecord): String =
     s"shuffle ${record.shuffleId}: its maps push to ${servicesOf(record)}, and keep nothing"

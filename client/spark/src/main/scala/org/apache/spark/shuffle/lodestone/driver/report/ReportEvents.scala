@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 package org.apache.spark.shuffle.lodestone.driver.report
 
+import scala.concurrent.{Future, Promise}
+
 import com.fasterxml.jackson.databind.JsonNode
 
 import org.apache.spark.scheduler.{
@@ -18,12 +20,15 @@ import org.apache.spark.shuffle.lodestone.driver.ui.SparkListenerLodestoneReport
  *
  * @param content
  *   the report with these shuffles
+ * @param isLogged
+ *   true if `LastReport` writes what is new at the end
  */
 private[driver] final class ReportEvents(
     report: DriverReport,
     content: Seq[ShuffleRecord] => JsonNode,
     bus: LiveListenerBus,
     loop: EventLoop,
+    isLogged: Boolean,
     clockMs: () => Long = () => System.currentTimeMillis())
     extends SparkListener {
   import ReportEvents._
@@ -35,6 +40,7 @@ private[driver] final class ReportEvents(
 
   /** An event is due because a job has ended. */
   private var isJobEnding = false
+  private var isOver = false
 
   /** Is called by the event loop, after a change. */
   def changed(): Unit = if (nextMs == Never) {
@@ -56,18 +62,33 @@ private[driver] final class ReportEvents(
   }
 
   /** Spark stops its listeners some time after this event, and drops what comes after that. */
-  override def onApplicationEnd(event: SparkListenerApplicationEnd): Unit = loop.post(post())
+  override def onApplicationEnd(event: SparkListenerApplicationEnd): Unit =
+    if (!isLogged) loop.post(post())
+
+  /** Makes the last events after a time, and posts no more. */
+  def last(afterMs: Long): Future[Seq[SparkListenerLodestoneReport]] = {
+    val made = Promise[Seq[SparkListenerLodestoneReport]]()
+    loop.post {
+      isOver = true
+      loop.later(afterMs)(made.success(fresh()))
+    }
+    made.future
+  }
 
   private def post(): Unit = {
     nextMs = Never
+    if (!isOver) fresh().foreach(bus.post)
+  }
+
+  private def fresh(): Seq[SparkListenerLodestoneReport] = {
     val now = report.changes
-    if (now != posted) {
+    if (now == posted) {
+      Nil
+    } else {
       val records = report.changedSince(posted)
-      val parts = if (records.isEmpty) Iterator(records) else records.grouped(MaxShuffles)
-      parts.foreach { part =>
-        bus.post(SparkListenerLodestoneReport(clockMs(), content(part)))
-      }
       posted = now
+      val parts = if (records.isEmpty) Iterator(records) else records.grouped(MaxShuffles)
+      parts.map(part => SparkListenerLodestoneReport(clockMs(), content(part))).toList
     }
   }
 }
@@ -75,12 +96,11 @@ private[driver] final class ReportEvents(
 private[driver] object ReportEvents {
   private val IntervalMs = 5000L
 
-  /**
-   * The first event loads classes, which takes longer than Spark needs to stop the listeners of a
-   * short application: later ones are quick.
-   */
+  /** The UI shows nothing before the first event, which also loads classes. */
   private val FirstMs = 1000L
-  private val JobEndMs = 300L
+
+  /** Reports of tasks arrive within this time after the end of their job. */
+  val JobEndMs = 300L
   private val Never = Long.MaxValue
 
   /** The longest event has some hundred KB. */

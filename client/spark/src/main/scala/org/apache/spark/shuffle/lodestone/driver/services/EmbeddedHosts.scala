@@ -30,7 +30,8 @@ private[driver] final class EmbeddedHosts(executorHosts: () => Future[Seq[String
 
   def serviceFound(message: ServiceFound): Unit = {
     if (found.size < MaxHosts && found.put(message.address, message.host).isEmpty) {
-      log.info(s"${message.address} serves host ${message.host}")
+      // The executor that started or found it has a line of its own.
+      log.debug(s"${message.address} serves host ${message.host}")
     }
     spoke(message.host)
   }

@@ -5,11 +5,12 @@ import java.util.concurrent.{LinkedBlockingQueue, TimeUnit}
 
 import com.fasterxml.jackson.databind.JsonNode
 import org.junit.jupiter.api.{AfterEach, BeforeEach, Test}
-import org.junit.jupiter.api.Assertions.{assertEquals, assertNotNull}
+import org.junit.jupiter.api.Assertions.{assertEquals, assertNotNull, assertTrue}
 
 import org.apache.spark.scheduler.{SparkListener, SparkListenerApplicationEnd}
 import org.apache.spark.scheduler.{SparkListenerEvent, SparkListenerJobEnd, JobSucceeded}
 import org.apache.spark.shuffle.lodestone.driver.DriverHarness
+import org.apache.spark.shuffle.lodestone.driver.events.EventLoop
 import org.apache.spark.shuffle.lodestone.driver.ui.SparkListenerLodestoneReport
 
 /** Users see in Spark's UI, and later in the event log, what the driver has reported. */
@@ -70,6 +71,31 @@ class ReportEventsSuite extends DriverHarness {
     coordinator.registered(2, 2, 2)
     endJob()
     assertEquals(Seq(2), ids(next()))
+  }
+
+  @Test def `the event log gets what tasks report a moment after the application ends`(): Unit = {
+    val loop = new EventLoop
+    try {
+      val report = new DriverReport
+      val events = new ReportEvents(
+        report,
+        records => ReportJson.node("app", report, Nil, records),
+        listeners,
+        loop,
+        isLogged = true)
+      val atEnd = new LastReport(events, () => Some(hearing), () => loop.nowMs)
+      report.registered(1, 2, 2)
+      atEnd.onJobEnd(SparkListenerJobEnd(1, 2L, JobSucceeded))
+      events.onJobEnd(SparkListenerJobEnd(1, 2L, JobSucceeded))
+      loop.later(20) {
+        report.registered(2, 2, 2)
+        ()
+      }
+      events.onApplicationEnd(SparkListenerApplicationEnd(3L))
+      atEnd.onApplicationEnd(SparkListenerApplicationEnd(3L))
+      assertEquals(Seq(1, 2), ids(posted.remove()))
+      assertTrue(posted.isEmpty)
+    } finally loop.stop()
   }
 
   @Test def `many shuffles are posted in parts`(): Unit = {
