@@ -152,7 +152,7 @@ def predicted(plan: dict, passes: int) -> dict:
         "modes": {
             mode: {
                 "shuffles": sum(taken(one, mode) for one in last),
-                "blocks": sum(one["blocks"] for one in last if taken(one, mode)),
+                "blocks": sum(one[blocks_of(mode)] for one in last if taken(one, mode)),
                 "chunks": sum(one[chunks_of(mode)] for one in last if taken(one, mode)),
                 "pushed": summed(one["pushedBytes"] for one in last if taken(one, mode)),
                 "saved": summed(one[f"{mode}TaskSecondsSaved"] for one in last),
@@ -160,6 +160,11 @@ def predicted(plan: dict, passes: int) -> dict:
             for mode in MODES
         },
     }
+
+
+def blocks_of(mode: str) -> str:
+    """In mode remote the driver counts segments."""
+    return "remoteSegments" if mode == "remote" else "blocks"
 
 
 def chunks_of(mode: str) -> str:

@@ -22,8 +22,8 @@ def text(made: dict) -> str:
         "Predicted: `lodestone plan` from the event log of plain Spark. Measured: medians of the "
         "driver's report, and the most bytes that the service held.",
         "Wall: seconds beside plain Spark's. Good: within 25 % of the likely number, "
-        "and for walls in the range, too. In remote "
-        "mode the driver counts segments as blocks: one block may have several.",
+        "and for walls in the range, too. In mode remote both sides count segments: "
+        "a block may have several.",
     ]
     for name, job in made["jobs"].items():
         lines += [
@@ -55,7 +55,8 @@ def rows(job: dict) -> list[list[str]]:
     for mode, ahead in plan["modes"].items():
         real = measured[mode]
         for key in ("shuffles", "blocks", "chunks"):
-            found.append(row(mode, key, (ahead[key],) * 3, real[key], "{:,.0f}"))
+            name = "segments" if (mode, key) == ("remote", "blocks") else key
+            found.append(row(mode, name, (ahead[key],) * 3, real[key], "{:,.0f}"))
         pushed = [ahead["pushed"].get(key, 0) / MB for key in ("low", "likely", "high")]
         found.append(row(mode, "MB pushed", pushed, real["pushed"] / MB, "{:,.2f}"))
         found.append(row(mode, "MB held", pushed, real["peak"] / MB, "{:,.2f}"))

@@ -17,6 +17,22 @@ JOBS = [
     ("sql_aggregate", {}),
     ("exchange_used_twice", {}),
 ]
+ADAPTIVE = {
+    "spark.sql.adaptive.enabled": "true",
+    "spark.sql.autoBroadcastJoinThreshold": "-1",
+    "spark.sql.adaptive.autoBroadcastJoinThreshold": "-1",
+}
+# What adaptive execution makes of the reads of a join.
+READS = {
+    "coalesced": {},
+    "skew": {
+        "spark.sql.shuffle.partitions": "8",
+        "spark.sql.adaptive.skewJoin.skewedPartitionFactor": "2",
+        "spark.sql.adaptive.skewJoin.skewedPartitionThresholdInBytes": "200k",
+        "spark.sql.adaptive.advisoryPartitionSizeInBytes": "200k",
+        "spark.sql.adaptive.coalescePartitions.enabled": "false",
+    },
+}
 
 
 def planned(log, *more: str) -> str:
@@ -60,6 +76,37 @@ def test_a_log_of_plain_spark_has_the_blocks_that_lodestone_then_merges(
     page = planned(log)
     assert "Of 5 shuffles mode auto, the default, would merge none" in page, page
     assert re.search(r"FEW_BLOCKS +4 ", page), page
+
+
+@pytest.mark.parametrize("read", READS)
+def test_the_blocks_of_shuffles_that_adaptive_execution_reads_otherwise_are_in_the_range(
+    start_daemon, start_job, tmp_path, read
+):
+    logs = tmp_path / "logs"
+    logs.mkdir()
+    conf = ADAPTIVE | READS[read]
+    asked = Job("skewed_join", conf=conf | logged_in(logs), is_stock=True)
+    answer, how = start_job(asked).wait().answer
+    assert how[read]
+    (log,) = logs.iterdir()
+    plan = json.loads(planned(log, "--json"))["shuffles"]
+    conf = conf | {"spark.lodestone.services": start_daemon().host_port}
+    outcome = start_job(Job("skewed_join", conf=conf)).wait()
+    assert outcome.answer[0] == answer
+    done = sorted(outcome.report["shuffles"], key=lambda one: one["shuffleId"])
+    assert len(plan) == len(done)
+    for ahead, real in zip(plan, done, strict=True):
+        assert (ahead["maps"], ahead["partitions"]) == (real["maps"], real["partitions"])
+        assert ahead["merge"] == ("merge" if real["state"] == "merged" else "leave")
+        if real["state"] == "merged":
+            assert ahead["leastBlocks"] <= real["blocksPushed"] <= ahead["blocks"]
+            assert ahead["leastChunks"] <= real["chunksRead"] <= ahead["chunks"]
+    # Readers took several blocks at a time, or ranges of maps: the number is no count.
+    assert sum(not one["blocksAreExact"] for one in plan) >= 1
+    # The keys are spread, so each block that can be there is there.
+    assert sum(one["blocks"] for one in plan if one["merge"] == "merge") == sum(
+        one["blocksPushed"] for one in done
+    )
 
 
 def test_a_log_of_lodestone_is_no_log_to_plan_from(start_daemon, start_job, tmp_path):

@@ -62,6 +62,7 @@ pub(super) struct Stage {
     pub(super) run_ms: u64,
     pub(super) cpu_ns: u64,
     pub(super) wait_ms: u64,
+    pub(super) write_ns: u64,
     has_run: bool,
 }
 
@@ -297,6 +298,7 @@ impl Stage {
         self.run_ms += metrics.run_ms;
         self.cpu_ns += metrics.cpu_ns;
         self.wait_ms += metrics.read.wait_ms;
+        self.write_ns += metrics.written.time_ns;
         let mut sums: BTreeMap<ExchangeId, (u64, u64)> = BTreeMap::new();
         for one in &end.info.accumulables {
             match exchanges.metric(one.id) {

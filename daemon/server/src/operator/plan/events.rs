@@ -238,6 +238,8 @@ pub(super) struct WriteMetrics {
     pub(super) bytes: u64,
     #[serde(rename = "Shuffle Records Written")]
     pub(super) records: u64,
+    #[serde(rename = "Shuffle Write Time")]
+    pub(super) time_ns: u64,
 }
 
 /// Values that the driver knows, such as the number of partitions of an exchange.

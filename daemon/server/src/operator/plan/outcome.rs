@@ -55,6 +55,8 @@ pub(super) struct Row {
     pub(super) least_chunks: u64,
     pub(super) chunks: u64,
     pub(super) remote_chunks: u64,
+    /// What the driver counts in mode remote in place of blocks.
+    pub(super) remote_segments: u64,
     /// What map tasks would push, once for each replica.
     pub(super) pushed_bytes: Bytes,
     pub(super) sql: bool,
@@ -203,6 +205,7 @@ impl Judged<'_> {
             least_chunks: shuffle.least_chunks,
             chunks: shuffle.chunks,
             remote_chunks: shuffle.remote_chunks,
+            remote_segments: rule::segments(shuffle),
             pushed_bytes: self.bytes,
             sql: shuffle.is_sql,
             encoded: self.is_encoded,

@@ -18,6 +18,14 @@ pub(super) const EVEN_BLOCK_BYTES: u64 = 8 * 1024;
 /// `spark.lodestone.push.maxBlockSize`.
 pub(super) const MAX_BLOCK_BYTES: u64 = 1 << 20;
 
+/// `RecordCollector.EnoughBytes`: a map task of mode remote pushes its records when it has so many
+/// bytes of them, and each partition gets a segment.
+pub(super) const ROUND_BYTES: u64 = 16 << 20;
+/// `RecordCollector.EnoughBytesPerPartition`.
+pub(super) const ROUND_BYTES_PER_PARTITION: u64 = 64 << 10;
+/// A quarter of `spark.lodestone.push.batchSize`.
+const SEGMENT_BYTES: u64 = 1 << 20;
+
 /// Encoded rows in parts of the bytes of Spark's format: least and most of the queries of TPC-DS
 /// and of random numbers, and about half in all (docs/encoded-rows.md).
 pub(super) const ENCODED: (f64, f64) = (0.25, 1.0);
@@ -51,6 +59,26 @@ impl Bytes {
             high: self.high + other.high,
         }
     }
+}
+
+/// Returns how many segments the blocks of a shuffle have in mode remote. Services get what Spark
+/// has after its compression; rounds count what is before it, so that there may be more.
+pub(super) fn segments(shuffle: &Shuffle) -> u64 {
+    // What combines has other rounds: its records are pushed when their memory is full.
+    if shuffle.combines {
+        return shuffle.blocks;
+    }
+    let partitions = u64::from(shuffle.partitions);
+    let enough = ROUND_BYTES.max(partitions * ROUND_BYTES_PER_PARTITION);
+    let (mut maps, mut rounds) = (0_u128, 0_u128);
+    for bytes in shuffle.map_bytes() {
+        maps += 1;
+        rounds += u128::from(bytes.div_ceil(enough).max(1));
+    }
+    let segments = u128::from(shuffle.blocks) * rounds / maps.max(1);
+    let segments = u64::try_from(segments).unwrap_or(u64::MAX);
+    let least = shuffle.bytes.div_ceil(SEGMENT_BYTES).max(shuffle.blocks);
+    segments.min(shuffle.records).max(least)
 }
 
 /// Codecs whose streams may stand one after another.

@@ -44,6 +44,8 @@ pub(super) struct Shuffle {
     pub(super) last_read_ms: u64,
     /// Time of the map tasks.
     pub(super) map_run_ms: u64,
+    /// The part of it in which Spark wrote, as Spark counted it.
+    pub(super) map_write_ms: u64,
     /// Time in which readers did not compute, unless they waited for Python, and what Spark counted
     /// of it as waiting for blocks.
     pub(super) idle_ms: u64,
@@ -241,6 +243,12 @@ impl Shuffle {
         self.bytes.checked_div(self.blocks).unwrap_or(0)
     }
 
+    /// The bytes of each map task that wrote records.
+    pub(super) fn map_bytes(&self) -> impl Iterator<Item = u64> {
+        let written = self.written.values().filter(|(_, records)| *records > 0);
+        written.map(|(bytes, _)| *bytes)
+    }
+
     fn most_blocks(&self) -> u64 {
         u64::from(self.maps) * u64::from(self.partitions)
     }
@@ -256,6 +264,7 @@ impl Shuffle {
         self.is_python |= stage.is_python;
         self.is_barrier |= stage.is_barrier;
         self.map_run_ms += stage.run_ms;
+        self.map_write_ms += stage.write_ns / 1_000_000;
         if self.begin_ms == 0 || stage.begin_ms < self.begin_ms {
             self.begin_ms = stage.begin_ms;
         }
@@ -295,7 +304,8 @@ impl Shuffle {
         let apart = if sum.tasks < tasks || partitions <= sum.tasks {
             sum.chunks
         } else {
-            partitions * (sum.bytes / partitions).div_ceil(CHUNK_BYTES).max(1)
+            // One partition may have nearly all bytes.
+            partitions + sum.bytes / CHUNK_BYTES
         };
         let (least, most) = if self.is_in_place {
             (sum.blocks, sum.blocks)
@@ -339,7 +349,8 @@ impl Shuffle {
             self.partitions = self.partitions.max(settings.sql_partitions());
             // Each task reads any number of them.
             let passes = self.read_bytes.div_ceil(self.bytes.max(1));
-            let most = u64::from(self.partitions).min(self.records) * passes;
+            let partitions = u64::from(self.partitions).min(self.records);
+            let most = partitions * passes + self.read_bytes / CHUNK_BYTES;
             self.chunks = self.chunks.max(most);
             self.remote_chunks = self.remote_chunks.max(most);
         }

@@ -118,7 +118,8 @@ impl Log {
 }
 
 fn written(bytes: u64, records: u64) -> Value {
-    let written = json!({"Shuffle Bytes Written": bytes, "Shuffle Records Written": records});
+    let written = json!({"Shuffle Bytes Written": bytes, "Shuffle Records Written": records,
+        "Shuffle Write Time": 20_000_000});
     json!({"Executor Run Time": 500, "Executor CPU Time": 400_000_000,
         "Shuffle Write Metrics": written})
 }
@@ -384,6 +385,16 @@ fn the_numbers_of_the_rule_are_the_plugins() {
         ),
     ] {
         assert!(choice.contains(&line), "{line}");
+    }
+    let rounds = source("executor/push/remote/RecordCollector.scala");
+    for line in [
+        format!("val EnoughBytes: Long = {}L << 20", rule::ROUND_BYTES >> 20),
+        format!(
+            "val EnoughBytesPerPartition = {}L << 10",
+            rule::ROUND_BYTES_PER_PARTITION >> 10
+        ),
+    ] {
+        assert!(rounds.contains(&line), "{line}");
     }
     let chunk = format!(
         "val ChunkBytes: Long = {}L << 20",

@@ -2,6 +2,7 @@
 //! What a log does not show, or shows only in part.
 
 use super::*;
+use crate::operator::plan::cost::Range;
 
 /// An exchange of 60 maps and 200 partitions that adaptive execution reads in one task.
 fn coalesced(local: &str, has_metrics: bool) -> Log {
@@ -87,6 +88,51 @@ fn mode_merge_pushes_no_large_block() {
     assert_eq!((merge.merged, merge.reads_after), (0, merge.reads_before));
     assert_eq!(merge.pushed_bytes.high, 0.0);
     assert!(row.chunks <= row.blocks);
+}
+
+#[test]
+fn a_partition_that_has_nearly_all_bytes_has_many_chunks_when_one_task_reads_all() {
+    let mut log = Log::new(&json!({}));
+    log.stage(0, &[], 60, &[(2, "MapPartitionsRDD", &[], 60)]);
+    for partition in 0..60 {
+        log.task(0, partition, "ShuffleMapTask", written(1 << 20, 5000));
+    }
+    log.stage(1, &[0], 1, &[(3, "ShuffledRowRDD", &[2], 1)]);
+    log.task(1, 0, "ResultTask", read(60, 60 << 20));
+    let row = &log.plan(Disk::Ssd).shuffles[0];
+    assert_eq!(
+        (row.partitions, row.least_chunks, row.chunks),
+        (200, 30, 230)
+    );
+}
+
+#[test]
+fn a_file_for_each_partition_costs_a_multiple_of_the_time_in_which_spark_wrote() {
+    let files = |threshold: &str| {
+        let settings = json!({"spark.shuffle.sort.bypassMergeThreshold": threshold});
+        let plan = large(&settings, "PairwiseRDD", 100_000).plan(Disk::Ssd);
+        let row = &plan.shuffles[0];
+        (row.bypass_task_seconds_saved, row.merge_task_seconds_saved)
+    };
+    // 200 map tasks, 100 partitions, 20 ms each.
+    let (found, with) = files("200");
+    assert_eq!((found.low, found.high), (0.0, 24.0));
+    let (none, without) = files("99");
+    assert_eq!(none, Range::default());
+    assert!((with.high - without.high - 24.0).abs() < 1e-9 && with.low == without.low);
+}
+
+#[test]
+fn a_block_has_a_segment_for_each_time_that_its_map_task_pushes() {
+    let segments = |bytes| {
+        large(&json!({}), "PairwiseRDD", bytes)
+            .plan(Disk::Ssd)
+            .shuffles[0]
+            .remote_segments
+    };
+    assert_eq!(segments(2000), 20_000);
+    // 33 MB of each map task, in rounds of 16 MiB.
+    assert_eq!(segments(330_000), 40_000);
 }
 
 #[test]
