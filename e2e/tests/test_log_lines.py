@@ -57,7 +57,7 @@ def test_the_logs_have_at_most_one_line_more_for_each_shuffle(start_daemon, star
     plain = lines_of(start_job, tmp_path, "plain", dict(BOTH_EXECUTORS), True)
     conf = {**BOTH_EXECUTORS, "spark.lodestone.services": service}
     found = lines_of(start_job, tmp_path, "lodestone", conf, False)
-    # Of one stage or another, both logs are whole: executors fetch blocks.
+    # The logs have the lines of executors: they alone fetch blocks.
     assert all(any("ShuffleBlockFetcherIterator" in one for one in log) for log in (plain, found))
     known = {logger(one) for one in plain}
     more = [one for one in found if logger(one) not in known or f":{service.split(':')[1]} " in one]
