@@ -135,7 +135,9 @@ private[driver] final class DriverReport(clockMs: () => Long = () => System.curr
           if (record.decidedMs == 0) record.decidedMs = clockMs()
           record.decision = None
           setState(record, state)
-          say(record, if (state == ShuffleRecord.Remote) remoteSentence(record) else sentence(record))
+          say(
+            record,
+            if (state == ShuffleRecord.Remote) remoteSentence(record) else sentence(record))
         }
     }
 
