@@ -35,11 +35,13 @@ class Certificate:
         return "--tls-cert", str(self.cert), "--tls-key", str(self.key)
 
 
-def certificate(folder: Path) -> Certificate:
+def certificate(folder: Path, begins: str = "-1H", days: int = 90) -> Certificate:
+    """Makes one that is valid for this number of days, from a time in the form of `keytool`."""
     made = Certificate(folder / "store.p12", folder / "cert.pem", folder / "key.pem")
     run(
         *"keytool -genkeypair -keyalg RSA -alias spark -dname CN=localhost".split(),
         *"-ext SAN=dns:localhost,ip:127.0.0.1 -storetype PKCS12".split(),
+        *("-startdate", begins, "-validity", str(days)),
         *("-keystore", made.store, "-storepass", PASSWORD),
     )
     pkcs12 = ("openssl", "pkcs12", "-in", made.store, "-passin", f"pass:{PASSWORD}", "-nodes")

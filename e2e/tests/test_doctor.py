@@ -1,13 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """`lodestone doctor` finds faults of real services, mounts and applications."""
 
+import http.server
 import json
 import os
 import subprocess
+import threading
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from email.utils import formatdate, parsedate_to_datetime
 from pathlib import Path
 
 import pytest
 
+from harness.certificate import certificate
 from harness.daemon import Daemon, free_port
 from harness.paths import DAEMON
 from harness.spark_process import Job
@@ -64,6 +71,118 @@ def test_a_drained_service_and_one_that_is_down_are_errors(start_daemon, start_j
     gates.open_all()
     running.wait()
     assert drain.wait(TIMEOUT_S) == 0, drain.stderr.read()
+
+
+@contextmanager
+def other_clock(daemon: Daemon, ahead_s: float) -> Iterator[int]:
+    """Serves what the admin endpoint of a daemon answers as a host with another clock would: only
+    the time in the head differs. The port is the value."""
+
+    class Answer(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):
+            url = f"http://127.0.0.1:{daemon.admin_port}{self.path}"
+            with urllib.request.urlopen(url, timeout=TIMEOUT_S) as reply:
+                date, body = reply.headers["date"], reply.read()
+            there = parsedate_to_datetime(date).timestamp() + ahead_s
+            self.send_response_only(200)
+            self.send_header("date", formatdate(there, usegmt=True))
+            self.send_header("content-length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_):
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Answer) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield server.server_address[1]
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def test_a_service_whose_clock_differs_is_a_warning_with_the_seconds(start_daemon):
+    daemon = start_daemon()
+
+    def clock(port: int) -> dict:
+        _, found = doctor("--services", daemon.host_port, "--admin-port", str(port))
+        return only(found, "service-clock")
+
+    same = clock(daemon.admin_port)
+    assert same["level"] == "ok", same
+    for ahead_s, words in ((60, "s ahead of"), (-60, "s behind")):
+        with other_clock(daemon, ahead_s) as port:
+            differs = clock(port)
+        assert differs["level"] == "warning", differs
+        assert words in differs["found"] and "time service" in differs["remedy"]
+        [seconds] = [float(word) for word in differs["found"].split() if word[:2] in ("59", "60")]
+        assert abs(seconds - 60) <= 1, differs
+    unknown = clock(free_port())
+    assert unknown["level"] == "note"
+    assert "unknown" in unknown["found"] and "--admin-port" in unknown["remedy"]
+    other = clock(start_daemon("other").admin_port)
+    assert "it is another daemon's" in other["found"]
+
+
+def settings_of(conf: dict[str, str]) -> list[str]:
+    return [word for key, value in conf.items() for word in ("--conf", f"{key}={value}")]
+
+
+def test_a_service_that_shows_an_expired_certificate_or_one_that_nobody_signed_is_an_error(
+    start_daemon, tmp_path
+):
+    made = {}
+    for name, begins, days in (("over", "-10d", 5), ("soon", "-80d", 90), ("well", "-1d", 90)):
+        folder = tmp_path / name
+        folder.mkdir()
+        made[name] = certificate(folder, begins, days)
+    services = {name: start_daemon(f"{name}/dir", extra=made[name].daemon) for name in made}
+
+    def shown(name: str, conf: dict[str, str]) -> dict:
+        arguments = ("--services", services[name].host_port, *settings_of(conf))
+        _, found = doctor(*arguments)
+        assert only(found, "tls")["level"] == "ok"
+        return only(found, "tls-certificate")
+
+    def pem(name: str) -> dict[str, str]:
+        prefix = "spark.ssl.rpc."
+        cert, key = str(made[name].cert), str(made[name].key)
+        return {
+            f"{prefix}enabled": "true", f"{prefix}certChain": cert, f"{prefix}privateKey": key
+        }  # fmt: skip
+
+    stored = made["well"].spark
+    over, soon = shown("over", stored), shown("soon", stored)
+    assert (over["level"], soon["level"]) == ("error", "warning")
+    assert "expired on" in over["found"] and "5 days ago" in over["found"]
+    assert "in 9 days" in soon["found"]
+    assert shown("well", stored)["level"] == "ok"
+    # A JVM takes what it trusts itself, whatever its dates.
+    itself = shown("over", pem("over"))
+    assert itself["level"] == "warning" and "this very certificate" in itself["found"]
+    assert shown("well", pem("well"))["level"] == "ok"
+    other = shown("well", pem("soon"))
+    assert other["level"] == "error" and "has signed it" in other["found"]
+    anyone = shown("well", {"spark.ssl.rpc.enabled": "true"})
+    assert anyone["level"] == "note" and "trustStore" in anyone["remedy"]
+
+
+def test_a_daemons_own_certificate_that_expired_or_has_another_key_is_an_error(tmp_path):
+    first, second = tmp_path / "first", tmp_path / "second"
+    for folder in (first, second):
+        folder.mkdir()
+    over, well = certificate(first, "-10d", 5), certificate(second)
+    host = ("--dir", tmp_path, "--listen", PORT, "--reserve", "0b")
+    code, found = doctor(*host, *over.daemon)
+    assert code == FAILED
+    assert "expired on" in only(found, "certificate")["found"]
+    _, found = doctor(*host, "--tls-cert", well.cert, "--tls-key", over.key)
+    levels = [finding["level"] for finding in found if finding["check"] == "certificate"]
+    assert levels == ["error", "ok"]
+    _, found = doctor(*host, *well.daemon)
+    assert only(found, "certificate")["level"] == "ok"
 
 
 @pytest.fixture

@@ -128,6 +128,10 @@ pub struct DoctorArgs {
     /// settings]
     #[arg(long, value_name = "HOST:PORT[,HOST:PORT...]")]
     pub services: Option<String>,
+    /// The port at which the HTTP endpoints of these services listen (`lodestone serve --admin`),
+    /// which say their time
+    #[arg(long, value_name = "PORT", default_value_t = 7338)]
+    pub admin_port: u16,
     /// Spark's event log of an application that has run: a file, the directory of a rolling log, or
     /// the address of the application's page in a History Server
     #[arg(long, value_name = "PATH|URL")]

@@ -152,20 +152,27 @@ impl Certificate {
     }
 }
 
+/// Reads the certificates of a file in PEM, of which there is one at least.
+pub fn chain(path: &Path) -> Result<Vec<CertificateDer<'static>>, CertificateError> {
+    stamped_chain(path).map(|(_, chain)| chain)
+}
+
+fn stamped_chain(path: &Path) -> Result<(Stamp, Vec<CertificateDer<'static>>), CertificateError> {
+    let (stamp, bytes) = content(path)?;
+    let chain = CertificateDer::pem_slice_iter(&bytes).collect::<Result<Vec<_>, _>>();
+    let chain = chain.map_err(|source| form_error(path, source))?;
+    match chain.is_empty() {
+        true => Err(CertificateError::Empty(path.to_owned())),
+        false => Ok((stamp, chain)),
+    }
+}
+
 /// Reads a pair, and returns the files that it is of.
 fn load(cert: &Path, key: &Path) -> Result<([Stamp; 2], Arc<ServerConfig>), CertificateError> {
-    let form = |path: &Path| {
-        let path = path.to_owned();
-        |source| CertificateError::Form { path, source }
-    };
-    let (cert_stamp, bytes) = content(cert)?;
-    let chain = CertificateDer::pem_slice_iter(&bytes).collect::<Result<Vec<_>, _>>();
-    let chain = chain.map_err(form(cert))?;
-    if chain.is_empty() {
-        return Err(CertificateError::Empty(cert.to_owned()));
-    }
+    let (cert_stamp, chain) = stamped_chain(cert)?;
     let (key_stamp, bytes) = content(key)?;
-    let private = PrivateKeyDer::from_pem_slice(&bytes).map_err(form(key))?;
+    let private = PrivateKeyDer::from_pem_slice(&bytes);
+    let private = private.map_err(|source| form_error(key, source))?;
     let pair = |source| CertificateError::Pair {
         cert: cert.to_owned(),
         key: key.to_owned(),
@@ -195,6 +202,11 @@ fn content(path: &Path) -> Result<(Stamp, Zeroizing<Vec<u8>>), CertificateError>
     let read = file.take(FILE_BYTES_MAX).read_to_end(&mut bytes);
     read.map_err(at)?;
     Ok((Stamp::of(&found), bytes))
+}
+
+fn form_error(path: &Path, source: pem::Error) -> CertificateError {
+    let path = path.to_owned();
+    CertificateError::Form { path, source }
 }
 
 fn file_error(path: &Path, source: io::Error) -> CertificateError {

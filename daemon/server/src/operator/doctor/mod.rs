@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `lodestone doctor`: looks for what keeps shuffles from Lodestone, before a job or after it.
 
+mod certificates;
 mod configuration;
 mod finding;
 mod host;
@@ -76,6 +77,7 @@ fn checked(args: &DoctorArgs, host: &Host) -> Result<Vec<Finding>, DoctorError> 
     if let Some(settings) = &settings {
         found.extend(configuration::all(settings));
         found.extend(settings.known(|settings| host::of_plugin(host, settings)));
+        found.extend(settings.known(host::certificate_of_spark));
     }
     found.extend(of_services(args, settings.as_ref()));
     found.extend(host::of_daemon(host, config, flag.as_deref()));
@@ -92,6 +94,7 @@ fn of_services(args: &DoctorArgs, settings: Option<&Settings>) -> Vec<Finding> {
         // How the application authenticates is not known then.
         settings: settings.filter(|settings| !settings.has_references(&services::READ)),
         secrets: args.daemon.secrets(),
+        admin_port: args.admin_port,
     };
     services::all(listed, &clients)
 }

@@ -194,6 +194,19 @@ impl Settings {
         master == "local" || master.starts_with("local[")
     }
 
+    /// Whether Spark's processes speak TLS. Spark 3 does not.
+    pub(super) fn has_tls(&self) -> bool {
+        !self.is_spark_3() && self.is_true("spark.ssl.rpc.enabled", false)
+    }
+
+    /// Returns a setting of TLS between Spark's processes, which has that of Spark's other ports as
+    /// its default.
+    pub(super) fn of_tls(&self, name: &str) -> Option<&str> {
+        let inherits = self.is_true("spark.ssl.enabled", false);
+        let own = self.get(&format!("spark.ssl.rpc.{name}"));
+        own.or_else(|| self.get(&format!("spark.ssl.{name}")).filter(|_| inherits))
+    }
+
     pub(super) fn has_a_secret_file(&self) -> bool {
         let names = ["file", "driver.file", "executor.file"];
         let mut keys = names

@@ -112,12 +112,8 @@ fn old_fetch_protocol(settings: &Settings) -> Option<Finding> {
         .then(|| OLD_FETCH_PROTOCOL.error(text))
 }
 
-fn has_tls(settings: &Settings) -> bool {
-    !settings.is_spark_3() && settings.is_true("spark.ssl.rpc.enabled", false)
-}
-
 fn cipher(settings: &Settings) -> Option<Finding> {
-    if !settings.is_true("spark.authenticate", false) || has_tls(settings) {
+    if !settings.is_true("spark.authenticate", false) || settings.has_tls() {
         return None;
     }
     if !settings.is_true("spark.network.crypto.enabled", false) {
@@ -200,21 +196,17 @@ fn port_of_yarn(port: u16) -> Finding {
 
 /// The daemon that the plugin starts reads no key store of Java.
 fn certificate(settings: &Settings) -> Option<Finding> {
-    if !has_tls(settings) || !settings.is_embedded() {
+    if !settings.has_tls() || !settings.is_embedded() {
         return None;
     }
-    let inherits = settings.is_true("spark.ssl.enabled", false);
-    let setting = |name: &str| {
-        let own = settings.get(&format!("spark.ssl.rpc.{name}"));
-        own.map(str::to_owned).or_else(|| {
-            let above = settings.get(&format!("spark.ssl.{name}"));
-            above.filter(|_| inherits).map(str::to_owned)
-        })
+    let is_absolute = |name| {
+        settings
+            .of_tls(name)
+            .is_some_and(|path| path.starts_with('/'))
     };
-    let is_absolute = |name| setting(name).is_some_and(|path| path.starts_with('/'));
     let is_pem = is_absolute("certChain")
         && is_absolute("privateKey")
-        && setting("privateKeyPassword").is_none();
+        && settings.of_tls("privateKeyPassword").is_none();
     (!is_pem).then(|| {
         RPC_ENCRYPTION.error(
             "spark.ssl.rpc.enabled is on, no services are named, and the certificate is not in two \

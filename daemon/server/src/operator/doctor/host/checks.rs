@@ -57,6 +57,17 @@ FILES "open-files" Warning
     "the limit of open files is too low for --max-connections"
     "Raise the hard limit (LimitNOFILE= of the unit, or ulimit -Hn), or lower --max-connections."
 
+CERTIFICATE "certificate" Error
+    "a certificate in PEM that is on this host (--tls-cert, spark.ssl.rpc.certChain) cannot be \
+     read, does not belong to its key, is not valid yet, has expired, or expires soon (in 30 days, \
+     or in the last third of its time)"
+    "Replace it. A daemon reads changed files before the next connection, Spark when it starts."
+
+KEY_FILE "key-file" Warning
+    "any user of this host can read or replace the key of a certificate (--tls-key, \
+     spark.ssl.rpc.privateKey)"
+    "Let only its user read it (chmod 600), and replace the certificate if others may have the key."
+
 PORT "port" Error
     "the address of --listen or --admin is taken, or is not of this host"
     "Stop the other process (`ss -ltnp` shows it), or choose another port."

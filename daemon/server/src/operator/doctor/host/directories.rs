@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, Metadata};
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::channel;
@@ -13,6 +13,7 @@ use std::time::Duration;
 use lodestone_store::Environment;
 use lodestone_store::fs::Space;
 use rustix::fs::{StatVfsMountFlags, statfs, statvfs};
+use rustix::io::Errno;
 use rustix::process::geteuid;
 
 use super::checks::{
@@ -20,7 +21,7 @@ use super::checks::{
 };
 use super::speed::{self, Measured};
 use crate::config::Config;
-use crate::operator::doctor::finding::Finding;
+use crate::operator::doctor::finding::{Check, Finding};
 use crate::operator::figures::megabytes;
 
 /// A daemon has a few hundred files; a disk with fewer free ones is about to be full.
@@ -114,7 +115,10 @@ fn look(dir: &Path, config: &Config) -> Looked {
             place: Some((metadata.dev(), metadata.ino())),
         },
         Ok(_) => wrong(format!("{} is no directory", dir.display())),
-        Err(error) => wrong(format!("{}: {error}", dir.display())),
+        Err(error) => Looked {
+            findings: vec![refused(&DIRECTORY, format!("{}", dir.display()), &error)],
+            place: None,
+        },
     }
 }
 
@@ -135,16 +139,30 @@ fn one(dir: &Path, metadata: &Metadata, config: &Config) -> Vec<Finding> {
     match speed::of(dir) {
         Ok(measured) => found.push(judged(dir, &measured)),
         Err(error) => {
-            let finding = DIRECTORY.error(format!("{name} takes no file: {error}"));
-            found.push(match error.kind() {
-                ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
-                    finding.instead("Free space there, or name another directory.")
-                }
-                _ => finding,
-            });
+            let what = format!("{name} takes no file");
+            found.push(refused(&DIRECTORY, what, &error));
         }
     }
     found
+}
+
+/// Returns what a disk did not do, with what to do about that.
+fn refused(check: &'static Check, what: String, error: &io::Error) -> Finding {
+    let finding = check.error(format!("{what}: {error}"));
+    match error.kind() {
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
+            finding.instead("Free space there, or name another directory.")
+        }
+        ErrorKind::ReadOnlyFilesystem => finding.instead(
+            "Look into the kernel's log (dmesg): it makes a file system read-only whose disk \
+             fails. Replace the disk, or mount it again.",
+        ),
+        _ if error.raw_os_error() == Some(Errno::IO.raw_os_error()) => finding.instead(
+            "Replace the disk, or name a directory on another one. The kernel's log (dmesg) says \
+             what failed.",
+        ),
+        _ => finding,
+    }
 }
 
 /// The superuser may write anywhere, and the daemon of another user may not.
@@ -171,11 +189,19 @@ pub(super) fn owner(dir: &Path, owner: u32, this: u32) -> Option<Finding> {
 /// Looks at a path of the plugin.
 pub(super) fn of_plugin(path: PathBuf, check: fn(&Path) -> Option<Finding>) -> Vec<Finding> {
     let name = path.clone();
+    in_time(&name, move || check(&path).into_iter().collect())
+}
+
+/// Looks at files there, which may be on a file system that hangs.
+pub(super) fn in_time(
+    path: &Path,
+    look: impl FnOnce() -> Vec<Finding> + Send + 'static,
+) -> Vec<Finding> {
     let look = move || Looked {
-        findings: check(&path).into_iter().collect(),
+        findings: look(),
         place: None,
     };
-    within(&name, DISK_TIMEOUT, look).findings
+    within(path, DISK_TIMEOUT, look).findings
 }
 
 /// Looks whether the plugin could start this program here.
@@ -199,7 +225,7 @@ fn room(dir: &Path, config: &Config) -> Vec<Finding> {
     let name = dir.display();
     match Environment::os().fs.space(dir) {
         Ok(space) => found.push(space_of(dir, space, config)),
-        Err(error) => found.push(ROOM.error(format!("{name}: {error}"))),
+        Err(error) => found.push(refused(&ROOM, name.to_string(), &error)),
     }
     // Some file systems have no limit, and say that they have none at all.
     let files = statvfs(dir).map(|stat| (stat.f_files, stat.f_favail));

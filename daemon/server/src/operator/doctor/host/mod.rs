@@ -2,6 +2,7 @@
 //! Checks of this host: for a daemon with these flags of `lodestone serve`, or for one that the
 //! plugin would start here. Nothing stays changed.
 
+mod certificates;
 pub(super) mod checks;
 mod directories;
 mod network;
@@ -78,9 +79,15 @@ pub(super) fn of_daemon(
     let mut found = directories::all(&config);
     found.push(memory(host, &config));
     found.push(open_files(config.max_connections.0, files::hard_limit()));
+    found.extend(certificates::of_daemon(&config));
     found.extend(network::ports(&config));
     found.push(network::clock(host));
     found
+}
+
+/// Checks the certificate of Spark, if it is on this host.
+pub(super) fn certificate_of_spark(settings: &Settings) -> Vec<Finding> {
+    certificates::of_spark(settings)
 }
 
 /// Checks where the plugin would start its daemon on this host, if executors run here.

@@ -44,4 +44,17 @@ ENCRYPTION "encryption" Error
 TLS "tls" Error
     "`spark.ssl.rpc.enabled` is on, and the service has no certificate"
     "Start the daemon with --tls-cert and --tls-key."
+
+TLS_CERTIFICATE "tls-certificate" Error
+    "the certificate that the service shows is not valid yet, has expired or expires soon (in 30 \
+     days, or in the last third of its time), or nothing that the application trusts has signed it. \
+     A warning if JVMs take it nevertheless, a note if they take any"
+    "Give the daemon a certificate that is valid (--tls-cert, --tls-key): it reads changed files \
+     before the next connection."
+
+SERVICE_CLOCK "service-clock" Warning
+    "the clock of a service is more than 5 s from that of this host, as its admin endpoint says. \
+     Logs are hard to compare then, and one of the two judges certificates and tokens by a wrong \
+     time; no data depends on it, and no lease. A note if the time of a service is unknown"
+    "Start a time service, such as chrony, on the host whose clock is wrong."
 }

@@ -2,6 +2,8 @@
 //! Checks of services: each is asked from this host, as a driver or an executor would ask it.
 
 pub(super) mod checks;
+mod clock;
+mod presented;
 mod protection;
 #[cfg(test)]
 mod tests;
@@ -19,6 +21,7 @@ use lodestone_wire::extension::PROTOCOL_VERSION;
 use lodestone_wire::extension::hello::{Hello, HelloReply};
 
 use self::checks::{ADDRESS, PROTOCOL, REACH, SAME, STATE, VERSION};
+use self::clock::{Difference, difference};
 use super::configuration::services::addresses;
 use super::finding::{Finding, Level};
 use super::settings::Settings;
@@ -60,6 +63,8 @@ pub(super) struct Clients<'a> {
     pub(super) settings: Option<&'a Settings>,
     /// A file of secrets, as daemons have it.
     pub(super) secrets: Option<PathBuf>,
+    /// Where the admin endpoints of all services listen.
+    pub(super) admin_port: u16,
 }
 
 /// A service that has answered.
@@ -67,6 +72,8 @@ struct Answered {
     address: String,
     ip: String,
     reply: HelloReply,
+    /// How far its clock is from ours, or why that is not known.
+    clock: Result<Difference, &'static str>,
 }
 
 /// Asks the services of a list, as `spark.lodestone.services` has it.
@@ -88,6 +95,7 @@ pub(super) fn all(listed: &str, clients: &Clients<'_>) -> Vec<Finding> {
         }
     }
     found.extend(together(&answered, clients.settings));
+    found.extend(clock::all(&answered, clients.admin_port));
     found
 }
 
@@ -176,12 +184,13 @@ fn at(name: &str, address: SocketAddr, clients: &Clients<'_>) -> Asked {
     }];
     found.push(state(name, &reply));
     found.extend(protection::all(name, &at, clients));
-    if clients.settings.is_some_and(tls::is_on) {
-        found.push(tls::check(name, address));
+    if let Some(settings) = clients.settings.filter(|settings| settings.has_tls()) {
+        found.extend(tls::check(name, address, settings));
     }
     let answered = Answered {
         address: name.to_owned(),
         ip: address.ip().to_string(),
+        clock: difference(address.ip(), clients.admin_port, reply.incarnation),
         reply,
     };
     (found, Some(answered))

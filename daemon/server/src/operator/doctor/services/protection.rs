@@ -26,7 +26,7 @@ pub(super) fn all(name: &str, address: &str, clients: &Clients<'_>) -> Vec<Findi
     let (proved, has_secrets) = proof(name, address, clients);
     let mut found = vec![proved];
     let has_cipher = |settings: &Settings| {
-        super::tls::is_on(settings) || settings.is_true("spark.network.crypto.enabled", false)
+        settings.has_tls() || settings.is_true("spark.network.crypto.enabled", false)
     };
     if has_secrets && settings.is_some_and(|settings| !has_cipher(settings)) {
         found.extend(in_the_clear(name, address));
@@ -36,7 +36,7 @@ pub(super) fn all(name: &str, address: &str, clients: &Clients<'_>) -> Vec<Findi
 
 /// Compares a service with an application that does not authenticate.
 fn unproved(name: &str, address: &str, clients: &Clients<'_>) -> Option<Finding> {
-    let has_tls = clients.settings.is_some_and(super::tls::is_on);
+    let has_tls = clients.settings.is_some_and(Settings::has_tls);
     match question(address) {
         Ok(()) => Some(SECRET.ok(format!("{name} asks for no secret"))),
         // A client with TLS is not asked for more.

@@ -11,9 +11,10 @@ use super::*;
 const CLIENTS: Clients<'_> = Clients {
     settings: None,
     secrets: None,
+    admin_port: 7338,
 };
 
-fn reply(incarnation: i64, zone: &str) -> HelloReply {
+pub(super) fn reply(incarnation: i64, zone: &str) -> HelloReply {
     HelloReply {
         protocol_version: PROTOCOL_VERSION,
         server_version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -31,11 +32,12 @@ fn reply(incarnation: i64, zone: &str) -> HelloReply {
     }
 }
 
-fn answered(ip: &str, reply: HelloReply) -> Answered {
+pub(super) fn answered(ip: &str, reply: HelloReply) -> Answered {
     Answered {
         address: format!("{ip}:7337"),
         ip: ip.to_owned(),
         reply,
+        clock: Err("it was not asked"),
     }
 }
 
@@ -258,7 +260,8 @@ fn a_service_that_sends_byte_after_byte_has_five_seconds_in_all() {
     ];
     let (address, program) = drips(&RECORD);
     let watch = Stopwatch::start();
-    let (check, level, _) = tls::check("host1:7337", address).shown();
+    let settings = Settings::default();
+    let (check, level, _) = only(&tls::check("host1:7337", address, &settings));
     assert_eq!((check, level), ("tls", "error"));
     assert!(watch.seconds() < 10.0);
     program.join().unwrap();

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Whether a service speaks TLS. Its certificate is not judged: Spark without a trust store takes
-//! any, and with one what only a JVM can read.
+//! Whether a service speaks TLS, and which certificates it shows.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -17,25 +16,27 @@ use rustls::{
 
 use super::ANSWER_TIMEOUT;
 use super::checks::TLS;
+use super::presented::{self, Trust};
 use crate::metrics::stopwatch::Stopwatch;
+use crate::operator::doctor::certificates::now_s;
 use crate::operator::doctor::finding::Finding;
 use crate::operator::doctor::settings::Settings;
 
-/// Whether Spark's processes speak TLS. Spark 3 does not.
-pub(super) fn is_on(settings: &Settings) -> bool {
-    !settings.is_spark_3() && settings.is_true("spark.ssl.rpc.enabled", false)
-}
-
-pub(super) fn check(name: &str, address: SocketAddr) -> Finding {
+/// Returns what is wrong with TLS at a service, and with its certificate.
+pub(super) fn check(name: &str, address: SocketAddr, settings: &Settings) -> Vec<Finding> {
     match handshake(address) {
-        Ok(()) => TLS.ok(format!("{name} has a certificate and speaks TLS")),
-        Err(error) => TLS.error(format!(
+        Ok(chain) => vec![
+            TLS.ok(format!("{name} has a certificate and speaks TLS")),
+            presented::judged(name, &chain, &Trust::of(settings), now_s()),
+        ],
+        Err(error) => vec![TLS.error(format!(
             "spark.ssl.rpc.enabled is on, and {name} does not speak TLS ({error})"
-        )),
+        ))],
     }
 }
 
-fn handshake(address: SocketAddr) -> io::Result<()> {
+/// Returns the certificates that the service shows, its own first.
+fn handshake(address: SocketAddr) -> io::Result<Vec<CertificateDer<'static>>> {
     let provider = Arc::new(default_provider());
     let config = ClientConfig::builder_with_provider(Arc::clone(&provider))
         .with_safe_default_protocol_versions()
@@ -52,7 +53,9 @@ fn handshake(address: SocketAddr) -> io::Result<()> {
     while stream.conn.is_handshaking() {
         stream.conn.complete_io(&mut stream.sock)?;
     }
-    stream.flush()
+    stream.flush()?;
+    let shown = stream.conn.peer_certificates().unwrap_or_default();
+    Ok(shown.iter().map(|one| one.clone().into_owned()).collect())
 }
 
 /// A socket whose bytes come within the time of one answer, or not at all.
