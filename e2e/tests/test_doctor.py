@@ -15,7 +15,8 @@ from pathlib import Path
 import pytest
 
 from harness.certificate import certificate
-from harness.daemon import Daemon, free_port
+from harness.daemon import Daemon, free_port, wait_until
+from harness.faulty_disk import faulty_disk
 from harness.paths import DAEMON
 from harness.spark_process import Job
 
@@ -185,18 +186,82 @@ def test_a_daemons_own_certificate_that_expired_or_has_another_key_is_an_error(t
     assert only(found, "certificate")["level"] == "ok"
 
 
+def test_a_limit_of_open_files_that_is_too_low_is_a_warning(tmp_path):
+    arguments = ("--dir", tmp_path, "--listen", PORT, "--reserve", "0b")
+    low = ("prlimit", "--nofile=1024:1024")
+    _, found = doctor(*arguments, within=low)
+    files = only(found, "open-files")
+    assert files["level"] == "warning"
+    assert "1024 files may be open, and 4096 connections need" in files["found"]
+    assert "LimitNOFILE=" in files["remedy"]
+    _, found = doctor(*arguments, "--max-connections", "10", within=("prlimit", "--nofile=8192"))
+    assert only(found, "open-files")["level"] == "ok"
+
+
 @pytest.fixture
-def mounts(tmp_path):
-    """Returns what runs a program where only it sees two mounts: one where no program may run, and
-    one with room for few files."""
+def disk(tmp_path):
     if os.geteuid() != 0:
         pytest.skip("only root mounts")
-    noexec, few = tmp_path / "noexec", tmp_path / "few"
-    for directory in (noexec, few):
+    with faulty_disk(tmp_path / "disk", megabytes=128) as mounted:
+        mounted.directory.chmod(0o700)
+        yield mounted
+
+
+def test_a_disk_that_is_slow_is_a_warning_with_its_speed_and_keeps_nothing(disk):
+    arguments = ("--dir", disk.directory, "--listen", PORT, "--reserve", "0b")
+    disk.limit(8e6)
+    _, found = doctor(*arguments)
+    speed = only(found, "speed")
+    assert speed["level"] == "warning", speed
+    [rate] = [float(word) for word in speed["found"].split(" MB/s")[0].split()[-1:]]
+    assert 2 <= rate <= 8, speed
+    assert list(disk.directory.iterdir()) == []
+
+
+@pytest.mark.parametrize("operations", [None, ["fsync"], ["write"], ["statfs"]])
+def test_a_disk_that_fails_is_an_error_and_is_to_be_replaced(disk, operations):
+    disk.fail(operations and frozenset(operations))
+    code, found = doctor("--dir", disk.directory, "--listen", PORT, "--reserve", "0b")
+    assert code == FAILED
+    check = "room" if operations == ["statfs"] else "directory"
+    failed = only(found, check)
+    assert failed["level"] == "error"
+    assert "Input/output error" in failed["found"]
+    assert failed["remedy"].startswith("Replace the disk"), failed
+
+
+@pytest.mark.lines("4.1")
+def test_a_service_whose_only_disk_failed_is_an_error(disk, start_daemon, start_job):
+    daemon = start_daemon(directory=disk.directory / "service", memory="32MiB")
+    arguments = {"maps": MAPS, "partitions": PARTITIONS, "rows": 120000, "value_bytes": 400}
+    conf = {
+        "spark.lodestone.mode": "merge",
+        "spark.lodestone.services": daemon.host_port,
+        "spark.shuffle.compress": "false",
+    }
+    disk.fail(frozenset(["write"]))
+    running = start_job(Job("keyed_rows", arguments, conf=conf))
+    wait_until(lambda: daemon.status()["state"] == "disk failed", "that it is noticed")
+    code, found = doctor("--services", daemon.host_port)
+    assert code == FAILED
+    state = only(found, "state")
+    assert state["level"] == "error" and "no disk that works" in state["found"]
+    running.wait()
+
+
+@pytest.fixture
+def mounts(tmp_path):
+    """Returns what runs a program where only it sees three mounts: one where no program may run,
+    one with room for few files, and one that takes none."""
+    if os.geteuid() != 0:
+        pytest.skip("only root mounts")
+    noexec, few, fixed = (tmp_path / name for name in ("noexec", "few", "fixed"))
+    for directory in (noexec, few, fixed):
         directory.mkdir()
     script = (
         f"mount -t tmpfs -o noexec,size=1m,mode=700 tmpfs {noexec} && "
         f"mount -t tmpfs -o size=100m,nr_inodes=50,mode=700 tmpfs {few} && "
+        f"mount -t tmpfs -o ro,size=1m,mode=700 tmpfs {fixed} && "
         'exec "$@"'
     )
     return ("unshare", "--mount", "sh", "-c", script, "sh")
@@ -210,6 +275,15 @@ def test_a_local_directory_where_no_program_may_run_is_a_warning(mounts, tmp_pat
     assert "spark.lodestone.embedded.binary" in only(found, "noexec")["remedy"]
     _, found = doctor(*arguments)
     assert only(found, "noexec")["level"] == "ok"
+
+
+def test_a_disk_that_the_kernel_made_read_only_is_an_error_that_leads_to_its_log(mounts, tmp_path):
+    arguments = ("--dir", tmp_path / "fixed", "--listen", PORT, "--reserve", "0b")
+    code, found = doctor(*arguments, within=mounts)
+    assert code == FAILED
+    fixed = [finding for finding in found if finding["check"] == "directory"]
+    assert [finding["level"] for finding in fixed] == ["error"]
+    assert "Read-only file system" in fixed[0]["found"] and "dmesg" in fixed[0]["remedy"]
 
 
 def test_a_small_disk_in_memory_has_no_room_for_a_daemon_and_stays_empty(mounts, tmp_path):
