@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What all checks have in common: the table of the documentation, the output, the exit code.
 
+mod planted;
+
 use std::fs;
 
 use clap::Parser;
