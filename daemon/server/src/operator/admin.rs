@@ -3,10 +3,10 @@
 //! `/clients`; `/health`, `/metrics`. Read only, one request for each connection.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, UNIX_EPOCH};
 
 use axum::extract::State;
-use axum::http::header::{ACCEPT, CONTENT_SECURITY_POLICY, CONTENT_TYPE};
+use axum::http::header::{ACCEPT, CONTENT_SECURITY_POLICY, CONTENT_TYPE, DATE};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
@@ -116,7 +116,9 @@ async fn metrics_text(State(service): State<Arc<Service>>, headers: HeaderMap) -
 async fn status(State(service): State<Arc<Service>>) -> Response {
     let seen = service.seen();
     let load = &seen.load;
-    Json(json!({
+    // hyper would repeat its last time until a clock that was set back comes to it again.
+    let now = UNIX_EPOCH + Duration::from_millis(service.store.unix_ms());
+    let status = Json(json!({
         "version": env!("CARGO_PKG_VERSION"),
         "zone": service.zone,
         "incarnation": service.store.incarnation().to_string(),
@@ -134,8 +136,8 @@ async fn status(State(service): State<Arc<Service>>) -> Response {
         "fetch_failures_total": sum(&service.metrics.fetch_failures_total),
         "authentication_failures_total": service.metrics.authentication_failures_total.get(),
         "disks": service.metrics.disks(&seen),
-    }))
-    .into_response()
+    }));
+    ([(DATE, httpdate::fmt_http_date(now))], status).into_response()
 }
 
 /// The page asks again and again for what it shows. It takes nothing from another server, and runs
@@ -202,17 +204,18 @@ mod tests {
     use std::path::PathBuf;
 
     use lodestone_store::fs::fake::FakeFs;
-    use lodestone_store::{Environment, Store, StoreConfig};
+    use lodestone_store::{Environment, ManualClock, Store, StoreConfig};
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::TcpStream;
 
     use super::*;
     use crate::service::MemorySplit;
 
-    fn service() -> Arc<Service> {
+    fn service(clock: Arc<ManualClock>) -> Arc<Service> {
         let dirs = vec![PathBuf::from("/disk")];
         let environment = Environment {
             fs: Arc::new(FakeFs::with_dirs(dirs.clone())),
+            clock,
             ..Environment::os()
         };
         let split = MemorySplit::of(64 << 20);
@@ -238,10 +241,14 @@ mod tests {
 
     /// Serves until the returned value is dropped.
     async fn endpoint() -> (SocketAddr, watch::Sender<bool>) {
+        endpoint_at(Arc::default()).await
+    }
+
+    async fn endpoint_at(clock: Arc<ManualClock>) -> (SocketAddr, watch::Sender<bool>) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let (stop, stopped) = watch::channel(false);
-        tokio::spawn(run(listener, service(), stopped));
+        tokio::spawn(run(listener, service(clock), stopped));
         (address, stop)
     }
 
@@ -271,5 +278,20 @@ mod tests {
         drop(silent.pop());
         let served = timeout(HEAD_TIMEOUT / 4, answer_on(&mut probe)).await;
         assert!(served.unwrap().starts_with("HTTP/1.1 200"));
+    }
+
+    #[tokio::test]
+    async fn the_status_has_the_time_of_the_clock_also_after_it_was_set_back() {
+        let clock = Arc::new(ManualClock::default());
+        clock.advance_ms(1_000_999);
+        let (address, _stop) = endpoint_at(clock).await;
+        // The runtime has one thread, which keeps the time of this answer: it is today's.
+        let earlier = answer_on(&mut begin(address, WHOLE).await).await;
+        assert!(!earlier.contains(" 1970 "), "{earlier}");
+        let status = b"GET /status HTTP/1.1\r\nhost: here\r\n\r\n";
+        let answer = answer_on(&mut begin(address, status).await).await;
+        let dates = answer.lines().filter(|line| line.starts_with("date: "));
+        let dates: Vec<&str> = dates.collect();
+        assert_eq!(dates, ["date: Thu, 01 Jan 1970 00:16:40 GMT"]);
     }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! How far the clock of a service is from that of this host. The answers of its admin endpoint have
-//! their time, in whole seconds, as those of every HTTP server.
+//! How far the clock of a service is from that of this host. The head of its status, at the admin
+//! endpoint, has the time there, in whole seconds.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
