@@ -73,7 +73,7 @@ pub(super) fn difference(
     let body = answer.body_mut().with_config().limit(ANSWER_BYTES_MAX);
     let body = body.read_to_string().map_err(|_| SILENT)?;
     let status: Value = serde_json::from_str(&body).map_err(|_| "it is another program's")?;
-    if status["incarnation"] != format!("{incarnation:016x}") {
+    if status.get("incarnation") != Some(&format!("{incarnation:016x}").into()) {
         return Err("it is another daemon's");
     }
     let date = date.as_ref().and_then(|date| date.to_str().ok());
