@@ -147,13 +147,16 @@ private[driver] final class Planner(
     }
   }
 
-  /** Orders services so that the replicas of a partition are in different zones if they can be. */
+  /**
+   * Orders services so that the replicas of a partition are in different zones if they can be. One
+   * that is left out has the shuffle, empty, until its removal.
+   */
   private def inZones(
       id: ShuffleGeneration,
       left: Seq[ServiceLocation],
       chosen: Seq[Service]): Seq[ServiceLocation] = {
     val zones = chosen.map(service => service.address -> service.zone).toMap
-    val placed = Zones.apart(left)(service => zones(service.address))
+    val placed = Zones.spread(left)(service => zones(service.address))
     val areKnown = chosen.forall(_.label.nonEmpty)
     if (areKnown && placed.size > 1 && !Zones.areApart(placed)(service => zones(service.address))) {
       report.counted(id, Reason.ReplicasInOneZone, 1)

@@ -10,6 +10,12 @@ import scala.collection.mutable
  */
 private[driver] object Zones {
 
+  /**
+   * Services of the largest zone are left out if each of the others gets no more than this many
+   * times the mean. Beyond that a few services would have to hold nearly everything.
+   */
+  private val MaxTimesMean = 1.5
+
   /** Takes the first services of a list, no more than half of them in one zone if others are. */
   def choose(services: Seq[Service], count: Int): Seq[Service] = {
     // With an odd number two zones could not take turns.
@@ -19,7 +25,26 @@ private[driver] object Zones {
       taken(service.zone) += 1
       taken(service.zone) <= even / 2
     }
-    apart((within ++ beyond).take(even))(_.zone)
+    spread((within ++ beyond).take(even))(_.zone)
+  }
+
+  /**
+   * Orders a list so that neighbours are in different zones, and leaves out the last services of a
+   * zone that has more than half of them. All other zones together hold one replica of everything
+   * anyway: with these services in the list they would have no less to hold.
+   */
+  def spread[T](services: Seq[T])(zoneOf: T => String): Seq[T] = {
+    val largest = services.groupBy(zoneOf).values.map(_.size).foldLeft(0)(math.max)
+    val others = services.size - largest
+    val used = 2 * others
+    if (used < services.size && services.size <= used * MaxTimesMean) {
+      val taken = mutable.Map.empty[String, Int].withDefaultValue(0)
+      val kept = services.filter { service =>
+        taken(zoneOf(service)) += 1
+        taken(zoneOf(service)) <= others
+      }
+      apart(kept)(zoneOf)
+    } else apart(services)(zoneOf)
   }
 
   /** The first service of each zone, then the second one of each, and so on. */

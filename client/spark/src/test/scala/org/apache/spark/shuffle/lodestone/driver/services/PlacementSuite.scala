@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 package org.apache.spark.shuffle.lodestone.driver.services
 
+import scala.collection.mutable
+
 import org.junit.jupiter.api.Assertions.{assertEquals, assertFalse, assertTrue}
 import org.junit.jupiter.api.Test
 
 import org.apache.spark.shuffle.lodestone.config.HostPort
+import org.apache.spark.shuffle.lodestone.plan.{ServiceLocation, ShufflePlan}
 import org.apache.spark.shuffle.lodestone.wire.Load
 
 class PlacementSuite {
@@ -63,6 +66,38 @@ class PlacementSuite {
     picks.foreach(pick => assertEquals(2, pick.map(_.head).distinct.size, s"$pick"))
     assertEquals(Set(4), picks.flatten.groupBy(identity).values.map(_.size).toSet)
     assertEquals(10, picks.flatten.distinct.size)
+  }
+
+  @Test def `one service more in one of two zones leaves no pair of replicas in one zone`()
+      : Unit = {
+    for (count <- Seq(3, 5, 7, 9)) {
+      val live = (0 until count).map { number =>
+        val made = service(s"${if (number % 2 == 0) "a" else "b"}$number")
+        made.label = made.address.host.take(1)
+        made
+      }
+      // As many as all numbers of services share evenly.
+      val partitions = 1920
+      val held = mutable.Map.empty[String, Int].withDefaultValue(0)
+      val shuffles = 2 * count
+      for (id <- 0 until shuffles) {
+        val hosts = holdersOf(chosen(live, partitions, shuffleId = id, replicas = 2), partitions)
+        hosts.foreach(pair => assertEquals(Set("a", "b"), pair.map(_.take(1)).toSet, s"$pair"))
+        val each = hosts.flatten.groupBy(identity).map { case (host, all) => host -> all.size }
+        assertEquals(Set(2 * partitions / (count - 1)), each.values.toSet, s"$count, $id")
+        each.foreach { case (host, number) => held(host) += number }
+      }
+      val mean = 2.0 * partitions * shuffles / count
+      assertEquals(count, held.size, s"each service has parts of some shuffles: $held")
+      assertTrue(held.values.max <= mean * count / (count - 1) + 1e-6, s"mean $mean, $held")
+    }
+  }
+
+  /** The hosts of the replicas of each partition. */
+  private def holdersOf(chosen: Seq[String], partitions: Int): Seq[Seq[String]] = {
+    val services = chosen.map(ServiceLocation(_, 7337, 1)).toArray
+    val plan = ShufflePlan(0, partitions, replicas = 2, Array(services))
+    (0 until partitions).map(plan.servicesOf(_).map(_.host))
   }
 
   @Test def `services beside executors come first`(): Unit = {

@@ -44,9 +44,29 @@ final class ZonesSuite {
     assertTrue(areApart(chosen("aaabbbccc", 3)))
   }
 
+  @Test def `a zone with more than half of the services leaves out as many as it has too many`()
+      : Unit = {
+    assertEquals("ab", chosen("aab", 8))
+    assertEquals("abab", chosen("ababa", 8))
+    assertEquals("abab", chosen("aaaabb", 8), "each has one and a half times the mean")
+    assertEquals("abac", chosen("aaabc", 8))
+    assertEquals("aaab", chosen("aaab", 8).sorted, "two of four would have twice the mean")
+    assertEquals("aaaaabb", chosen("aaaaabb", 8).sorted)
+    val seed = Random.nextLong()
+    val random = new Random(seed)
+    for (_ <- 1 to 2000) {
+      val zones = Seq.fill(1 + random.nextInt(30))(('a' + random.nextInt(3)).toChar)
+      val spread = Zones.spread(zones)(_.toString)
+      val others = zones.size - zones.groupBy(identity).values.map(_.size).max
+      val about = s"seed $seed: ${zones.mkString} became ${spread.mkString}"
+      assertEquals(3 * others >= zones.size, areApart(spread.mkString), about)
+      assertTrue(3 * spread.size >= 2 * zones.size, about)
+      assertEquals(zones.distinct.toSet, spread.toSet, about)
+    }
+  }
+
   @Test def `services that are all in one zone are used`(): Unit = {
     assertEquals("aaa", chosen("aaa", 3))
-    assertEquals(3, chosen("aab", 8).length)
     assertEquals("", chosen("", 2))
     assertFalse(areApart("aab"))
   }
