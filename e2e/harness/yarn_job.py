@@ -13,9 +13,11 @@ from .driver import environment
 from .paths import ROOT, plugin_jar, python_of, spark_home
 from .processes import command_line
 from .spark_process import JOB_TIMEOUT_S, MANAGER, Job, Outcome
-from .yarn import Yarn, kill_all, processes_at
+from .yarn import Node, Yarn, kill_all, processes_at
 
 EXECUTOR = "YarnCoarseGrainedExecutorBackend"
+# The application master of client mode.
+MASTER = "org.apache.spark.deploy.yarn.ExecutorLauncher"
 SUBMITTED = re.compile(r"Submitted application (application_\d+_\d+)")
 LOG_CHARACTERS = 8000
 # As docs/deployment.md says: 320 MiB beside Spark's own.
@@ -106,6 +108,16 @@ class YarnJob:
             for pid, words in found.items()
             if words and words[0].endswith("java") and any(EXECUTOR in word for word in words)
         }
+
+    def node_without_master(self) -> Node:
+        """Returns a NodeManager whose end is not that of the application: in client mode, the one
+        without the application master, which has one attempt."""
+        commands = [command_line(pid) for pid in processes_at(self.application)]
+        masters = [str(words) for words in commands if any(MASTER in word for word in words)]
+        assert masters, "it has no master yet, or is not in client mode"
+        return next(
+            node for node in self._yarn.nodes if not any(str(node.folder) in one for one in masters)
+        )
 
     def log(self) -> str:
         return self._log.read_text(errors="replace")

@@ -9,7 +9,7 @@ import pytest
 from harness.daemon import services_of, wait_until
 from harness.hosts import Host
 from harness.paths import NOT_41, USUAL_LINES
-from harness.processes import command_line, daemons_below, descendants
+from harness.processes import daemons_below, descendants
 from harness.spark_process import Job
 from harness.yarn import Yarn, processes_at
 from harness.yarn_job import YarnJob
@@ -28,8 +28,6 @@ NO_IDLE_EXECUTORS = {
 REMOTE = {"spark.lodestone.mode": "remote"}
 # The container of an executor is larger, and that of an application master smaller.
 EXECUTOR_MB = 1000
-# The application master of client mode.
-MASTER = "org.apache.spark.deploy.yarn.ExecutorLauncher"
 # A host of no NodeManager.
 ELSEWHERE = Host("127.0.0.4")
 
@@ -245,7 +243,7 @@ def test_a_host_that_is_lost_costs_no_map_run_in_mode_remote_and_no_answer_in_mo
     job = keyed_rows(gates, **named)
     running = submit(fragile, job)
     gates.run_first_pass(MAPS)
-    lost = host_without_master(fragile, running.application)
+    lost = running.node_without_master()
     lost.kill_host()
     wait_until(lambda: len(fragile.running_nodes()) == 1, "the loss of the host", timeout_s=60)
     gates.open_all()
@@ -276,12 +274,3 @@ def test_a_node_manager_that_is_killed_and_started_again_costs_nothing(
     assert gates.map_runs(MAPS) == [1] * MAPS
     assert len(executors) == 2
     assert_nothing_is_left(fragile, running.application)
-
-
-def host_without_master(cluster: Yarn, application: str):
-    """Returns a NodeManager that does not run the application master."""
-    commands = [command_line(pid) for pid in processes_at(application)]
-    masters = [str(words) for words in commands if any(MASTER in word for word in words)]
-    return next(
-        node for node in cluster.nodes if not any(str(node.folder) in one for one in masters)
-    )

@@ -286,7 +286,7 @@ def test_a_node_manager_that_stops_leaves_secrets_and_shuffles_to_applications_o
         job = Job("keyed_rows", arguments, conf=conf, is_stock=True)
         running = YarnJob(spark, found.yarn, job)
         gates.run_first_pass(MAPS)
-        stopped = found.yarn.nodes[0]
+        stopped = running.node_without_master()
         stopped.stop()
         assert len(found.secrets(running.application)) == 2
         log = found.log_of(stopped)
