@@ -216,18 +216,27 @@ def megabytes(number: str, unit: str) -> float:
 
 @pytest.fixture
 def fragile(tmp_path):
-    """Starts a cluster that soon knows of the loss of a host. NodeManagers can be restarted."""
-    cluster = Yarn(
-        tmp_path / "cluster",
-        **{
-            "yarn.nm.liveness-monitor.expiry-interval-ms": "5000",
-            "yarn.resourcemanager.nodemanagers.heartbeat-interval-ms": "500",
-            "yarn.nodemanager.recovery.enabled": "true",
-            "yarn.nodemanager.recovery.supervised": "true",
-            # Room for both executors on the host that is left.
-            "yarn.nodemanager.resource.memory-mb": "4000",
-        },
-    )
+    """Starts a cluster that soon knows of the loss of a host."""
+    soon = {
+        "yarn.nm.liveness-monitor.expiry-interval-ms": "5000",
+        "yarn.resourcemanager.nodemanagers.heartbeat-interval-ms": "500",
+        # Room for both executors on the host that is left.
+        "yarn.nodemanager.resource.memory-mb": "4000",
+    }
+    cluster = Yarn(tmp_path / "cluster", **soon)
+    yield cluster
+    cluster.stop()
+
+
+@pytest.fixture
+def recovering(tmp_path):
+    """Starts a cluster whose NodeManagers can be killed and started again. It must not take one for
+    lost that needs seconds to start."""
+    kept = {
+        "yarn.nodemanager.recovery.enabled": "true",
+        "yarn.nodemanager.recovery.supervised": "true",
+    }
+    cluster = Yarn(tmp_path / "cluster", **kept)
     yield cluster
     cluster.stop()
 
@@ -257,20 +266,20 @@ def test_a_host_that_is_lost_costs_no_map_run_in_mode_remote_and_no_answer_in_mo
 @pytest.mark.seldom
 @pytest.mark.parametrize("mode", ["merge", "remote"])
 def test_a_node_manager_that_is_killed_and_started_again_costs_nothing(
-    mode, fragile, submit, gates, plain_answer, start_daemon
+    mode, recovering, submit, gates, plain_answer, start_daemon
 ):
     named = {"spark.lodestone.services": start_daemon().host_port, "spark.lodestone.mode": mode}
     job = keyed_rows(gates, **named)
-    running = submit(fragile, job)
+    running = submit(recovering, job)
     gates.run_first_pass(MAPS)
     executors = running.executors()
-    for node in fragile.nodes:
+    for node in recovering.nodes:
         node.kill()
         node.start()
-    fragile.wait_for_nodes()
+    recovering.wait_for_nodes()
     gates.open_all()
     outcome = running.wait()
     assert outcome.answer == plain_answer(job)
     assert gates.map_runs(MAPS) == [1] * MAPS
     assert len(executors) == 2
-    assert_nothing_is_left(fragile, running.application)
+    assert_nothing_is_left(recovering, running.application)
