@@ -273,12 +273,14 @@ aarch64: daemon ## adds the daemon for 64-bit ARM to dist/, and to the plugin ja
 	@mkdir -p $(dir $(ARM_DAEMON))
 	install -m 755 $(CARGO_TARGET_DIR)/$(AARCH64)/release/lodestone $(ARM_DAEMON)
 
-# The same tests as for the other kind of CPU, on an emulated one.
+# The same tests as for the other kind of CPU, on an emulated one. Static programs, as the daemon is: with a folder of libraries (-L) the
+# emulator takes that folder for the root of all files.
 test-aarch64: aarch64
 	@.ci/check-tools qemu
 	$(SAY) "Rust: wire, authentication and store on aarch64"
 	cd daemon && CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=aarch64-linux-gnu-gcc \
-	  CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER="qemu-aarch64-static -L /usr/aarch64-linux-gnu" \
+	  CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUSTFLAGS="-C target-feature=+crt-static" \
+	  CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER=qemu-aarch64-static \
 	  $(CARGO) test -q --target $(AARCH64) -p lodestone-wire -p lodestone-auth -p lodestone-store
 
 # Only benches and tests need these. A command of its own, so that the daemon has no feature that only they need.
