@@ -12,6 +12,7 @@ use rustls::{ProtocolVersion, ServerConfig, ServerConnection};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
+use self::kernel::KernelTls;
 use super::ciphered::{gather, with_buffer};
 use super::handshake::LONGEST;
 use super::socket::{Socket, is_passing, readable, writable};
@@ -19,7 +20,10 @@ use super::table::Entry;
 use super::{CloseReason, IDLE_TIMEOUT};
 use crate::service::Service;
 use crate::service::certificate::Certificate;
+use crate::service::kernel_tls;
 use crate::service::lanes::Kind;
+
+mod kernel;
 
 /// The first byte of a connection with TLS: a handshake record. No frame of Spark's begins so, as
 /// it would be longer than any.
@@ -31,6 +35,9 @@ const RECORD_BYTES: usize = 16 << 10;
 /// After 2^24 records of TLS 1.2 the library encrypts no more, and does not say so. Clients connect
 /// again before: 2^23 records have up to 128 GiB.
 const OLD_RECORDS_MAX: u64 = 1 << 23;
+
+/// Bytes before the content of a record: its kind, its version, and how long it is.
+const HEAD_BYTES: usize = 5;
 
 /// A socket and its session.
 #[derive(Debug)]
@@ -48,6 +55,40 @@ struct Session {
     plain_left: usize,
     /// Records that were written, or more.
     records: u64,
+    /// The record of the handshake that is coming.
+    coming: Coming,
+}
+
+/// How far a record has come. During the handshake no byte behind it is read: the kernel may take
+/// over what follows.
+#[derive(Debug, Default)]
+struct Coming {
+    head: Vec<u8>,
+    /// Bytes of its content that are missing.
+    missing: usize,
+}
+
+impl Coming {
+    /// Returns how many bytes may be read.
+    fn most(&self) -> usize {
+        match self.missing {
+            0 => HEAD_BYTES - self.head.len(),
+            missing => missing.min(RECORD_BYTES),
+        }
+    }
+
+    /// Counts bytes that were read, at most so many.
+    fn count(&mut self, bytes: &[u8]) {
+        if self.missing > 0 {
+            self.missing -= bytes.len();
+            return;
+        }
+        self.head.extend_from_slice(bytes);
+        if let [_, _, _, high, low] = self.head[..] {
+            self.missing = u16::from_be_bytes([high, low]).into();
+            self.head.clear();
+        }
+    }
 }
 
 impl Tls {
@@ -60,6 +101,7 @@ impl Tls {
             came: BytesMut::new(),
             plain_left: 0,
             records: 0,
+            coming: Coming::default(),
         });
         Ok(Self { socket, session })
     }
@@ -138,14 +180,27 @@ async fn begin(
         .run(Kind::Handshake, move || known.config())
         .await;
     let config = config.map_err(|_| CloseReason::Panic)?;
-    let tls = Tls::new(Arc::new(socket), config);
-    let tls = tls.map_err(|error| CloseReason::Tls(io::Error::other(error)))?;
-    tls.agree().await.map_err(|error| match error.kind() {
-        ErrorKind::UnexpectedEof => CloseReason::Client,
-        ErrorKind::ConnectionReset | ErrorKind::BrokenPipe => CloseReason::Socket(error),
-        _ => CloseReason::Tls(error),
-    })?;
-    Ok(Arc::new(tls))
+    agreed(socket, config)
+        .await
+        .map_err(|error| match error.kind() {
+            ErrorKind::UnexpectedEof => CloseReason::Client,
+            ErrorKind::ConnectionReset | ErrorKind::BrokenPipe => CloseReason::Socket(error),
+            _ => CloseReason::Tls(error),
+        })
+}
+
+/// Returns the socket once both ends have agreed upon keys.
+async fn agreed(socket: TcpStream, config: Arc<ServerConfig>) -> io::Result<Arc<dyn Socket>> {
+    let socket = Arc::new(socket);
+    let below = Arc::clone(&socket) as Arc<dyn Socket>;
+    let tls = Tls::new(below, config).map_err(io::Error::other)?;
+    tls.agree().await?;
+    if !kernel_tls::is_fit(&tls.session().connection) {
+        return Ok(Arc::new(tls));
+    }
+    let session = tls.session.into_inner();
+    let session = session.unwrap_or_else(PoisonError::into_inner);
+    Ok(Arc::new(KernelTls::of(socket, session.connection)?))
 }
 
 enum Wants {
@@ -158,9 +213,16 @@ impl Session {
     /// and once. Returns 0 at the end.
     fn receive(&mut self, socket: &dyn Socket) -> io::Result<usize> {
         if self.came.is_empty() {
-            let mut came = BytesMut::with_capacity(RECORD_BYTES);
-            if socket.try_read(&mut (&mut came).limit(RECORD_BYTES))? == 0 {
+            let most = match self.connection.is_handshaking() {
+                true => self.coming.most(),
+                false => RECORD_BYTES,
+            };
+            let mut came = BytesMut::with_capacity(most);
+            if socket.try_read(&mut (&mut came).limit(most))? == 0 {
                 return Ok(0);
+            }
+            if self.connection.is_handshaking() {
+                self.coming.count(&came);
             }
             self.came = came;
         }

@@ -10,10 +10,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use rustix::fs::OFlags;
 use rustls::ServerConfig;
-use rustls::crypto::ring::default_provider;
 use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use zeroize::Zeroizing;
+
+use super::{kernel_tls, suites};
 
 /// The longest file.
 const FILE_BYTES_MAX: u64 = 1 << 20;
@@ -178,12 +179,14 @@ fn load(cert: &Path, key: &Path) -> Result<([Stamp; 2], Arc<ServerConfig>), Cert
         key: key.to_owned(),
         source,
     };
-    let config = ServerConfig::builder_with_provider(Arc::new(default_provider()))
+    let mut config = ServerConfig::builder_with_provider(Arc::new(suites::preferring_aes()))
         .with_safe_default_protocol_versions()
         .map_err(pair)?
         .with_no_client_auth()
         .with_single_cert(chain, private)
         .map_err(pair)?;
+    config.ignore_client_order = suites::has_aes();
+    config.enable_secret_extraction = kernel_tls::is_there();
     Ok(([cert_stamp, key_stamp], Arc::new(config)))
 }
 
@@ -220,6 +223,7 @@ mod tests {
     use std::time::{Duration, SystemTime};
 
     use rcgen::generate_simple_self_signed;
+    use rustls::crypto::ring::default_provider;
     use rustls::{ClientConfig, ClientConnection, RootCertStore, ServerConnection};
     use tempfile::TempDir;
 

@@ -30,6 +30,7 @@ pub mod certificate;
 pub mod clients;
 pub mod clock;
 pub mod connection_share;
+pub(crate) mod kernel_tls;
 pub mod lanes;
 pub mod line;
 pub mod pool;
@@ -38,6 +39,7 @@ pub mod read_threads;
 pub mod reports;
 pub mod secrets;
 pub mod shared_pool;
+mod suites;
 pub mod uploads;
 
 /// Sixty-fourths of `--memory`. No request waits for a pool while it holds memory of the same pool.
