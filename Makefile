@@ -48,7 +48,7 @@ SAY = @printf '\033[1m== %s\033[0m\n'
 
 .PHONY: help build release wheel packages maven sbom licences image demo bench tpcds sort numbers test conformance soak chaos attack fuzz planted lint advisories fmt clean daemon site
 .PHONY: bench-tools tools browser prometheus fuzz-build fuzz-decode fuzz-connection test-fuzz test-rust test-jvm test-archives test-conformance test-e2e
-.PHONY: aarch64 test-aarch64 yarn-jars soak-daemon soak-threads soak-writers
+.PHONY: aarch64 test-aarch64 test-kernel-tls yarn-jars soak-daemon soak-threads soak-writers
 
 help: ## lists the commands
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -133,13 +133,14 @@ test: tools .venv-test/.ready ## everything that CI runs
 
 # ARGS="--lines 4.1 --modes remote --suites JoinSuite,DatasetSuite": some of it. Plain Spark's outcomes are kept in .cache.
 conformance: tools daemon $(JARS) ## Spark's own test suites, whose tests must come out as on plain Spark
-	$(if $(ARGS),,@.ci/check-tools go aarch64 qemu)
+	$(if $(ARGS),,@.ci/check-tools go aarch64 qemu machine)
 	$(SAY) "conformance: Spark's own suites, on plain Spark and on Lodestone"
 	@PYTHONPATH=e2e python3 -m conformance $(ARGS)
 	$(if $(ARGS),,$(MVN) -f client/pom.xml -pl spark-3.5 -am test -Dexcluded.tests= -Dgroups=seldom)
 	$(if $(ARGS),,$(MVN) -f client/pom.xml -pl spark-4 -am test -Dexcluded.tests= -Dgroups=seldom-4)
 	$(if $(ARGS),,$(MVN) -f client/pom.xml -pl spark-3.5-scala-2.13 test -Dmaven.test.skip=false)
 	$(if $(ARGS),,@$(MAKE) --no-print-directory test-aarch64)
+	$(if $(ARGS),,@$(MAKE) --no-print-directory test-kernel-tls)
 	$(if $(ARGS),,@$(MAKE) --no-print-directory maven)
 	$(if $(ARGS),,@$(MAKE) --no-print-directory test-e2e E2E_ARGS=--all-lines)
 
@@ -282,6 +283,13 @@ test-aarch64: aarch64
 	  CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUSTFLAGS="-C target-feature=+crt-static" \
 	  CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER=qemu-aarch64-static \
 	  $(CARGO) test -q --target $(AARCH64) -p lodestone-wire -p lodestone-auth -p lodestone-store
+
+# On a kernel of Debian's, in an emulated machine: many kernels lack its module, and so does that of CI.
+test-kernel-tls: tools
+	@.ci/check-tools machine
+	$(SAY) "Rust: TLS by the kernel"
+	cd daemon && CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER="env PYTHONPATH=$(CURDIR)/e2e python3 -m machine" \
+	  $(CARGO) test -q -p lodestone-server --lib tls
 
 # Only benches and tests need these. A command of its own, so that the daemon has no feature that only they need.
 bench-tools: tools ## fills dist/ with lodestone-bench (load for services) and lodestone-sort (records to sort)
