@@ -2,8 +2,8 @@
 """Runs a command in a machine with a kernel of Debian, which has what this host's may lack: TLS.
 
 The machine is emulated, so it needs no support by the processor, and is some ten times slower. It
-sees the files of this host. What it writes is lost at its end. It ends with the command's exit
-code."""
+sees the files of this host, except those in /tmp and /run. What it writes is lost at its end. It
+ends with the command's exit code, after half an hour at most."""
 
 import os
 import shlex
@@ -19,6 +19,7 @@ MEMORY_MB = 3000
 # With two, or with a newer one, the JVMs of the command crash in this emulator.
 PROCESSOR, PROCESSORS = "Westmere", 1
 RESULT = "the command ended with "
+TIMEOUT_S = 1800
 MOUNTED = ("proc", "sys", "dev")
 KEPT_VARIABLES = ("PATH", "HOME", "PYTHONPATH", "JAVA_HOME", "RUST_BACKTRACE")
 
@@ -37,20 +38,21 @@ for folder in {mounted}; do $b mount --bind /$folder /all/$folder; done
 $b mount -t tmpfs tmp /all/tmp; $b mount -t tmpfs run /all/run
 echo "127.0.0.1 localhost machine" > /all/etc/hosts
 $b cp /command /all/run/command
-$b chroot /all /bin/bash /run/command
-echo "{result}$?"
+$b timeout {timeout} $b chroot /all /bin/bash /run/command
+code=$?; echo; echo "{result}$code"
 $b poweroff -f
 """
 
 
 def main() -> int:
     debian = Debian.fetched()
-    command = [f"cd {shlex.quote(os.getcwd())}"]
+    command = ["export KERNEL_HAS_TLS=1", f"cd {shlex.quote(os.getcwd())} || exit 1"]
     for name in KEPT_VARIABLES:
         if name in os.environ:
             command.append(f"export {name}={shlex.quote(os.environ[name])}")
     command.append(shlex.join(sys.argv[1:]))
-    init = INIT.format(modules=" ".join(MODULES), mounted=" ".join(MOUNTED), result=RESULT)
+    words = {"modules": " ".join(MODULES), "mounted": " ".join(MOUNTED)}
+    init = INIT.format(**words, result=RESULT, timeout=TIMEOUT_S)
     files = debian.files() | {
         "init": (0o755, init.encode()),
         "command": (0o644, "\n".join(command).encode()),
@@ -78,7 +80,7 @@ def boot(kernel: Path, initrd: Path) -> int:
     ) as machine:
         for line in machine.stdout:
             if line.startswith(RESULT):
-                code = int(line.removeprefix(RESULT))
+                code = int(line.removeprefix(RESULT).strip())
             else:
                 print(line, end="", flush=True)
     return code

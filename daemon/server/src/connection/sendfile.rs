@@ -31,8 +31,13 @@ thread_local! {
 
 /// Sends from the beginning of the first pieces, none of which is empty, and returns the number of
 /// bytes: of several pieces, or of one large one in a file. Returns also whether the socket is full
-/// for certain.
-pub(super) fn step(socket: &TcpStream, pieces: &[Part]) -> io::Result<(usize, bool)> {
+/// for certain. What others follow may wait for them, to travel in the same packet: the system lets
+/// it go after 200 ms, but not if it makes records.
+pub(super) fn step(
+    socket: &TcpStream,
+    pieces: &[Part],
+    may_wait: bool,
+) -> io::Result<(usize, bool)> {
     match pieces.first() {
         None => Ok((0, false)),
         Some(Part::File {
@@ -54,15 +59,15 @@ pub(super) fn step(socket: &TcpStream, pieces: &[Part]) -> io::Result<(usize, bo
             }
             Ok((sent?, false))
         }
-        Some(_) => BUFFER.with_borrow_mut(|buffer| send_together(socket, pieces, buffer)),
+        Some(_) => BUFFER.with_borrow_mut(|buffer| send_together(socket, pieces, buffer, may_wait)),
     }
 }
 
-/// If other pieces follow, what is sent waits for them, to travel in the same packet.
 fn send_together(
     socket: &TcpStream,
     pieces: &[Part],
     buffer: &mut Vec<u8>,
+    may_wait: bool,
 ) -> io::Result<(usize, bool)> {
     let is_file = |piece: &Part| matches!(piece, Part::File { .. });
     if pieces.iter().take(MAX_SLICES).any(is_file) {
@@ -74,7 +79,7 @@ fn send_together(
     if slices.is_empty() {
         return Ok((0, false));
     }
-    let flags = match count < pieces.len() {
+    let flags = match may_wait && count < pieces.len() {
         true => SendFlags::NOSIGNAL | SendFlags::MORE,
         false => SendFlags::NOSIGNAL,
     };

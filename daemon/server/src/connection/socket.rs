@@ -73,7 +73,9 @@ impl Socket for TcpStream {
     }
 
     fn try_send(&self, pieces: &[Part]) -> io::Result<usize> {
-        moved(self, Interest::WRITABLE, || sendfile::step(self, pieces))
+        moved(self, Interest::WRITABLE, || {
+            sendfile::step(self, pieces, true)
+        })
     }
 }
 

@@ -195,7 +195,7 @@ async fn agreed(socket: TcpStream, config: Arc<ServerConfig>) -> io::Result<Arc<
     let below = Arc::clone(&socket) as Arc<dyn Socket>;
     let tls = Tls::new(below, config).map_err(io::Error::other)?;
     tls.agree().await?;
-    if !kernel_tls::is_fit(&tls.session().connection) {
+    if !kernel_tls::takes(&*socket, &tls.session().connection) {
         return Ok(Arc::new(tls));
     }
     let session = tls.session.into_inner();

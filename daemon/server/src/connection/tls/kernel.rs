@@ -14,10 +14,18 @@ use rustls::ServerConnection;
 use tokio::io::Interest;
 use tokio::net::TcpStream;
 
-use super::{OLD_RECORDS_MAX, RECORD_BYTES};
+use super::RECORD_BYTES;
 use crate::connection::sendfile;
 use crate::connection::socket::Socket;
 use crate::service::kernel_tls;
+
+/// The kernel counts the records of a key, and does not say when it has had enough. AES-GCM is safe
+/// up to 2^24 of them, with some more to spare.
+const RECORDS_MAX: u64 = 1 << 24;
+
+/// A connection that has sent so many reads no further request: it ends with the answers to those
+/// that it has read, and the client connects again.
+const RECORDS_ENOUGH: u64 = 1 << 23;
 
 /// A socket with keys in the kernel.
 #[derive(Debug)]
@@ -28,8 +36,8 @@ pub(super) struct KernelTls {
 }
 
 impl KernelTls {
-    /// Takes a connection over, of which nothing is left in this process: no bytes that came after
-    /// the handshake, and none that are to leave.
+    /// Takes a connection over that the kernel takes, and of which nothing is left in this process:
+    /// no bytes that came after the handshake, and none that are to leave.
     pub(super) fn of(socket: Arc<TcpStream>, connection: ServerConnection) -> io::Result<Self> {
         let secrets = connection.dangerous_extract_secrets();
         kernel_tls::give(&*socket, secrets.map_err(io::Error::other)?)?;
@@ -43,9 +51,9 @@ impl KernelTls {
         }
     }
 
-    /// Sends once. The kernel counts records, and does not say when its keys have had enough.
+    /// Sends once.
     fn sent(&self, call: impl FnOnce() -> io::Result<usize>) -> io::Result<usize> {
-        if self.records.load(Relaxed) >= OLD_RECORDS_MAX {
+        if self.records.load(Relaxed) >= RECORDS_MAX {
             return Err(io::Error::other(
                 "the kernel has no new keys for more bytes",
             ));
@@ -73,9 +81,13 @@ impl Socket for KernelTls {
     // A short read or write of such a socket does not show that the next one would move nothing: a
     // read ends at a record of another kind.
     fn try_read(&self, mut into: &mut dyn BufMut) -> io::Result<usize> {
+        if self.records.load(Relaxed) >= RECORDS_ENOUGH {
+            tracing::info!("a connection ends: its keys have had enough records");
+            return Ok(0);
+        }
         match self.socket.try_read_buf(&mut into) {
             // A record that has no data: the client closes its side, or wants to change its keys,
-            // which Java's does after 128 GiB.
+            // which Java's does after 128 GiB. The kernel gives it to nobody else.
             Err(error) if error.raw_os_error() == Some(Errno::IO.raw_os_error()) => Ok(0),
             read => read,
         }
@@ -87,7 +99,7 @@ impl Socket for KernelTls {
 
     fn try_send(&self, pieces: &[Part]) -> io::Result<usize> {
         self.sent(|| {
-            let step = || sendfile::step(&self.socket, pieces).map(|(sent, _)| sent);
+            let step = || sendfile::step(&self.socket, pieces, false).map(|(sent, _)| sent);
             self.socket.try_io(Interest::WRITABLE, step)
         })
     }

@@ -3,7 +3,7 @@
 //! `make conformance` runs these tests on a kernel that has it.
 
 use std::io::{Read, Write};
-use std::net::TcpStream as StdStream;
+use std::net::{Shutdown, TcpStream as StdStream};
 use std::thread;
 
 use bytes::{Bytes, BytesMut};
@@ -31,11 +31,8 @@ const SUITES: [(SupportedCipherSuite, bool); 4] = [
     (cipher_suite::TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384, false),
 ];
 
-/// The service's end, and what a client's thread returns at its end.
-async fn ends<T: Send + 'static>(
-    suite: SupportedCipherSuite,
-    client: impl FnOnce(Client) -> T + Send + 'static,
-) -> (Arc<dyn Socket>, thread::JoinHandle<T>) {
+/// The service's settings, and how a client begins a connection to it.
+fn pair(suite: SupportedCipherSuite) -> (Arc<ServerConfig>, impl FnOnce(StdStream) -> Client) {
     let made = generate_simple_self_signed(["localhost".to_owned()]).unwrap();
     let cert = made.cert.der().clone();
     let key = PrivateKeyDer::try_from(made.signing_key.serialize_der()).unwrap();
@@ -57,18 +54,27 @@ async fn ends<T: Send + 'static>(
         .unwrap()
         .with_root_certificates(roots)
         .with_no_client_auth();
+    let connect = move |socket| {
+        let name = ServerName::try_from("localhost").unwrap();
+        StreamOwned::new(
+            ClientConnection::new(Arc::new(config), name).unwrap(),
+            socket,
+        )
+    };
+    (Arc::new(server), connect)
+}
+
+/// The service's end, and what a client's thread returns at its end.
+async fn ends<T: Send + 'static>(
+    suite: SupportedCipherSuite,
+    client: impl FnOnce(Client) -> T + Send + 'static,
+) -> (Arc<dyn Socket>, thread::JoinHandle<T>) {
+    let (config, connect) = pair(suite);
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let at = listener.local_addr().unwrap();
-    let thread = thread::spawn(move || {
-        let name = ServerName::try_from("localhost").unwrap();
-        let connection = ClientConnection::new(Arc::new(config), name).unwrap();
-        client(StreamOwned::new(
-            connection,
-            StdStream::connect(at).unwrap(),
-        ))
-    });
+    let thread = thread::spawn(move || client(connect(StdStream::connect(at).unwrap())));
     let (socket, _) = listener.accept().await.unwrap();
-    (agreed(socket, Arc::new(server)).await.unwrap(), thread)
+    (agreed(socket, config).await.unwrap(), thread)
 }
 
 /// Reads until the end, or so many bytes.
@@ -191,16 +197,90 @@ async fn a_record_that_was_changed_on_its_way_ends_the_connection() {
 }
 
 #[tokio::test]
+async fn bytes_leave_also_if_what_follows_them_does_not_come() {
+    for (suite, _) in SUITES {
+        let (socket, client) = ends(suite, |mut client| {
+            let mut answer = vec![0; 640];
+            client.read_exact(&mut answer).unwrap();
+            answer
+        })
+        .await;
+        let piece = Part::Memory(Bytes::from_static(b"ten bytes."));
+        writable(&*socket).await.unwrap();
+        // One call takes 64 pieces.
+        let sent = socket.try_send(&vec![piece; 65]).unwrap();
+        assert!(sent >= 640);
+        let _ = socket.try_flush();
+        assert_eq!(
+            client.join().unwrap(),
+            b"ten bytes.".repeat(64),
+            "{suite:?}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_client_that_leaves_after_its_handshake_is_not_one_that_failed_to_agree() {
+    for (suite, _) in SUITES {
+        for round in 0..20 {
+            let (config, connect) = pair(suite);
+            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let at = listener.local_addr().unwrap();
+            let client = thread::spawn(move || {
+                let mut client = connect(StdStream::connect(at).unwrap());
+                client.conn.complete_io(&mut client.sock).unwrap();
+                client.conn.send_close_notify();
+                client.conn.complete_io(&mut client.sock).unwrap();
+                if round % 2 == 0 {
+                    client.sock.shutdown(Shutdown::Write).unwrap();
+                }
+            });
+            let (socket, _) = listener.accept().await.unwrap();
+            if round < 10 {
+                // It has left before the service reads its last message.
+                tokio::task::yield_now().await;
+            }
+            match agreed(socket, config).await {
+                Ok(socket) => assert_eq!(read(&*socket, 1).await.unwrap_or_default(), b""),
+                Err(error) => assert_matches_client(&error),
+            }
+            client.join().unwrap();
+        }
+    }
+}
+
+/// The kinds that count as the client's doing.
+fn assert_matches_client(error: &io::Error) {
+    let kinds = [
+        io::ErrorKind::UnexpectedEof,
+        io::ErrorKind::NotConnected,
+        io::ErrorKind::ConnectionReset,
+        io::ErrorKind::BrokenPipe,
+    ];
+    assert!(kinds.contains(&error.kind()), "{error}");
+}
+
+#[tokio::test]
 async fn a_connection_ends_before_its_keys_have_had_too_many_records() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let _client = StdStream::connect(listener.local_addr().unwrap()).unwrap();
+    let mut client = StdStream::connect(listener.local_addr().unwrap()).unwrap();
     let (socket, _) = listener.accept().await.unwrap();
     // The count is this process's: the kernel has no part in it.
     let socket = KernelTls::over(Arc::new(socket));
     let answer = [IoSlice::new(b"answer")];
     writable(&socket).await.unwrap();
+    client.write_all(b"request").unwrap();
+    assert_eq!(read(&socket, 7).await.unwrap(), b"request");
     assert_eq!(socket.try_write(&answer).unwrap(), 6);
-    socket.records.store(OLD_RECORDS_MAX, Relaxed);
+    socket.records.store(RECORDS_ENOUGH, Relaxed);
+    client.write_all(b"request").unwrap();
+    assert_eq!(
+        read(&socket, 7).await.unwrap(),
+        b"",
+        "it reads no further request"
+    );
+    assert_eq!(socket.try_write(&answer).unwrap(), 6, "answers are sent");
+    socket.records.store(RECORDS_MAX, Relaxed);
     let error = socket.try_write(&answer).unwrap_err();
     assert!(error.to_string().contains("no new keys"), "{error}");
 }
