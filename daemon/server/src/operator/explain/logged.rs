@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The report of an application from an event log. The driver posts what has changed
-//! (`ReportEvents.scala`): the last word on each shuffle counts.
+//! (`ReportEvents.scala`): the last word on each shuffle counts. An event that waited while the
+//! driver wrote its last report stands behind it, and is older.
 
 use std::collections::BTreeMap;
 
@@ -33,6 +34,9 @@ const MAX_SHUFFLES: usize = 1000;
 /// One event.
 #[derive(Deserialize)]
 struct Event {
+    /// When the driver made it, in ms since the epoch. No two reports have the same.
+    #[serde(default)]
+    time: i64,
     report: Value,
 }
 
@@ -48,8 +52,9 @@ pub(in crate::operator) struct Logged {
 /// What the events so far have said.
 #[derive(Default)]
 pub(in crate::operator) struct Merged {
-    shuffles: BTreeMap<i64, Value>,
-    last: Option<Value>,
+    /// With the times of their events.
+    shuffles: BTreeMap<i64, (i64, Value)>,
+    last: Option<(i64, Value)>,
     damaged: u64,
 }
 
@@ -90,26 +95,36 @@ impl Merged {
 
     fn add(&mut self, line: &[u8]) {
         let event = serde_json::from_slice::<Event>(line);
-        let Some(mut report) = event.ok().map(|one| one.report).filter(Value::is_object) else {
+        let Some(Event { time, mut report }) = event.ok().filter(|one| one.report.is_object())
+        else {
             self.damaged += 1;
             return;
         };
         if let Some(Value::Array(shuffles)) = report.get_mut("shuffles").map(Value::take) {
             for shuffle in shuffles {
                 if let Some(id) = shuffle.get("shuffleId").and_then(Value::as_i64) {
-                    self.shuffles.insert(id, shuffle);
+                    self.keep(id, time, shuffle);
                 }
             }
         }
         while self.shuffles.len() > MAX_SHUFFLES {
             self.shuffles.pop_first();
         }
-        self.last = Some(report);
+        if self.last.as_ref().is_none_or(|(last, _)| *last <= time) {
+            self.last = Some((time, report));
+        }
+    }
+
+    fn keep(&mut self, id: i64, time: i64, shuffle: Value) {
+        let known = self.shuffles.get(&id);
+        if known.is_none_or(|(last, _)| *last <= time) {
+            self.shuffles.insert(id, (time, shuffle));
+        }
     }
 
     fn report(self) -> Option<Value> {
-        let mut report = self.last?;
-        let shuffles = self.shuffles.into_values().collect();
+        let (_, mut report) = self.last?;
+        let shuffles = self.shuffles.into_values().map(|(_, one)| one).collect();
         report
             .as_object_mut()?
             .insert("shuffles".to_owned(), Value::Array(shuffles));

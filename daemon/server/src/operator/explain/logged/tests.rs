@@ -59,6 +59,15 @@ fn the_last_event_of_each_shuffle_counts() {
 }
 
 #[test]
+fn an_event_that_is_older_than_the_last_one_adds_only_what_that_does_not_say() {
+    let folder = tempfile::tempdir().unwrap();
+    let last = event(9, &said(&[(0, "merged")], 2));
+    let older = event(8, &said(&[(0, "registered"), (1, "plain")], 1));
+    let path = log(folder.path(), "app-1", format!("{last}{older}"));
+    assert_eq!(report(&path), said(&[(0, "merged"), (1, "plain")], 2));
+}
+
+#[test]
 fn an_event_that_spark_had_not_written_whole_is_left_out() {
     let folder = tempfile::tempdir().unwrap();
     let first = event(1, &said(&[(0, "registered")], 1));

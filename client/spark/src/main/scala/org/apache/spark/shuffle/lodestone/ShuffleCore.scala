@@ -269,7 +269,7 @@ private[lodestone] final class ShuffleCore(
   }
 
   private def coordinated(context: SparkContext): DriverCoordinator = {
-    val made = DriverCoordinator(conf, context.listenerBus)
+    val made = DriverCoordinator(conf, context)
     LodestoneReport.follow(made)
     LodestoneTab.addTo(context)
     made

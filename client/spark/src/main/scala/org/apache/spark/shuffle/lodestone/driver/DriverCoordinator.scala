@@ -10,7 +10,7 @@ import scala.concurrent.duration.{Duration, MILLISECONDS}
 
 import org.apache.spark.{MapOutputTrackerMaster, ShuffleDependency, SparkConf, SparkContext}
 import org.apache.spark.SparkEnv
-import org.apache.spark.scheduler.LiveListenerBus
+import org.apache.spark.internal.config.EVENT_LOG_ENABLED
 import org.apache.spark.shuffle.BaseShuffleHandle
 import org.apache.spark.shuffle.lodestone.config.{LodestoneConf, Logged, Mode, ServiceSource}
 import org.apache.spark.shuffle.lodestone.driver.counts.MapCounts
@@ -43,12 +43,12 @@ import org.apache.spark.util.Utils
 private[spark] final class DriverCoordinator private (
     conf: SparkConf,
     env: SparkEnv,
-    listeners: LiveListenerBus,
+    context: SparkContext,
     clockNs: () => Long) extends Logged {
   import DriverCoordinator._
 
   private val settings = LodestoneConf(conf)
-  private val isLogged = conf.getBoolean("spark.eventLog.enabled", defaultValue = false)
+  private val listeners = context.listenerBus
   private val loop = new EventLoop(clockNs)
   private val lookups = new Lookups(loop)
 
@@ -66,10 +66,13 @@ private[spark] final class DriverCoordinator private (
     report,
     ReportJson.node(conf.getAppId, report, directory.all, _),
     listeners,
-    loop,
-    isLogged)
+    loop)
   private val atEnd =
-    new LastReport(events, () => SparkContext.getActive.flatMap(_.eventLogger), () => loop.nowMs)
+    new LastReport(
+      events,
+      () => context.eventLogger,
+      LastReport.mostMs(conf),
+      () => loop.nowMs)
   private val removals = new Removals(client, loop)
   private val leases =
     new LeaseKeeper(settings, directory, client, reports, heardOf(_), loop)
@@ -138,7 +141,7 @@ private[spark] final class DriverCoordinator private (
   listeners.addToSharedQueue(taskEnds)
   report.changed = () => events.changed()
   listeners.addToSharedQueue(events)
-  if (isLogged) listeners.addToEventLogQueue(atEnd)
+  if (conf.get(EVENT_LOG_ENABLED)) listeners.addToEventLogQueue(atEnd)
 
   /**
    * Returns the reason why the shuffle is left to Spark or to an engine, if it is known before it
@@ -305,8 +308,10 @@ private[spark] final class DriverCoordinator private (
       (shuffle.keepsOriginals && shuffle.pushes.areOpen(shuffle.isPlanned))
 
   /** Kills a task as the UI does, so that Spark does not count its end as a failure. */
-  private def killTask(taskId: Long, reason: String): Unit =
-    SparkContext.getActive.foreach(_.killTaskAttempt(taskId, interruptThread = false, reason))
+  private def killTask(taskId: Long, reason: String): Unit = {
+    context.killTaskAttempt(taskId, interruptThread = false, reason)
+    ()
+  }
 
   private def tracker: MapOutputTrackerMaster =
     env.mapOutputTracker.asInstanceOf[MapOutputTrackerMaster]
@@ -328,7 +333,7 @@ private[spark] final class DriverCoordinator private (
 
   /** Returns the cores of executors, which Spark's listener of executors counts. */
   private def coresByHost(): Map[String, Int] = {
-    val executors = SparkContext.getActive.toSeq.flatMap(_.statusStore.executorList(true))
+    val executors = context.statusStore.executorList(true)
     executors.filterNot(_.id == SparkContext.DRIVER_IDENTIFIER).groupBy { executor =>
       Utils.parseHostPort(executor.hostPort)._1
     }.map { case (host, all) => host -> math.max(1, all.map(_.totalCores).sum) }
@@ -367,8 +372,8 @@ private[spark] object DriverCoordinator {
 
   def apply(
       conf: SparkConf,
-      listeners: LiveListenerBus,
+      context: SparkContext,
       clockNs: () => Long = () => System.nanoTime()): DriverCoordinator = {
-    new DriverCoordinator(conf, SparkEnv.get, listeners, clockNs)
+    new DriverCoordinator(conf, SparkEnv.get, context, clockNs)
   }
 }

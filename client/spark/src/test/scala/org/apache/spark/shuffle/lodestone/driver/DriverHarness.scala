@@ -111,7 +111,7 @@ private[driver] abstract class DriverHarness {
   }
 
   def start(conf: SparkConf): DriverCoordinator = {
-    val coordinator = DriverCoordinator(conf, listeners, () => System.nanoTime() + aheadNs)
+    val coordinator = DriverCoordinator(conf, context, () => System.nanoTime() + aheadNs)
     coordinators ::= coordinator
     LodestoneReport.follow(coordinator)
     coordinator

@@ -20,27 +20,28 @@ import org.apache.spark.shuffle.lodestone.driver.ui.SparkListenerLodestoneReport
  *
  * @param content
  *   the report with these shuffles
- * @param isLogged
- *   true if `LastReport` writes what is new at the end
  */
 private[driver] final class ReportEvents(
     report: DriverReport,
     content: Seq[ShuffleRecord] => JsonNode,
     bus: LiveListenerBus,
     loop: EventLoop,
-    isLogged: Boolean,
     clockMs: () => Long = () => System.currentTimeMillis())
     extends SparkListener {
   import ReportEvents._
 
+  /** What the event log has of the events that were posted. */
+  private val log = new HeardReports
   private var posted = 0L
+
+  /** Readers take the event with the last time, so the time of events only grows. */
+  private var lastTime = 0L
 
   /** When the next event is due, on the clock of the loop. */
   private var nextMs = Never
 
   /** An event is due because a job has ended. */
   private var isJobEnding = false
-  private var isOver = false
 
   /** Is called by the event loop, after a change. */
   def changed(): Unit = if (nextMs == Never) {
@@ -62,35 +63,35 @@ private[driver] final class ReportEvents(
   }
 
   /** Spark stops its listeners some time after this event, and drops what comes after that. */
-  override def onApplicationEnd(event: SparkListenerApplicationEnd): Unit =
-    if (!isLogged) loop.post(post())
+  override def onApplicationEnd(event: SparkListenerApplicationEnd): Unit = loop.post(post())
 
-  /** Makes the last events after a time, and posts no more. */
+  /** Is called by the thread that writes the event log, after it has written the event. */
+  def logged(event: SparkListenerLodestoneReport): Unit = log.heard(event.time)
+
+  /** Makes, after a time, events with all that the event log has not heard. */
   def last(afterMs: Long): Future[Seq[SparkListenerLodestoneReport]] = {
     val made = Promise[Seq[SparkListenerLodestoneReport]]()
-    loop.post {
-      isOver = true
-      loop.later(afterMs)(made.success(fresh()))
-    }
+    loop.post(loop.later(afterMs)(made.success(since(log.changes))))
     made.future
   }
 
   private def post(): Unit = {
     nextMs = Never
-    if (!isOver) fresh().foreach(bus.post)
+    val events = since(posted)
+    posted = report.changes
+    events.headOption.foreach(first => log.posted(first.time, events.size, posted))
+    events.foreach(bus.post)
   }
 
-  private def fresh(): Seq[SparkListenerLodestoneReport] = {
-    val now = report.changes
-    if (now == posted) {
+  private def since(changes: Long): Seq[SparkListenerLodestoneReport] =
+    if (report.changes == changes) {
       Nil
     } else {
-      val records = report.changedSince(posted)
-      posted = now
+      lastTime = math.max(clockMs(), lastTime + 1)
+      val records = report.changedSince(changes)
       val parts = if (records.isEmpty) Iterator(records) else records.grouped(MaxShuffles)
-      parts.map(part => SparkListenerLodestoneReport(clockMs(), content(part))).toList
+      parts.map(part => SparkListenerLodestoneReport(lastTime, content(part))).toList
     }
-  }
 }
 
 private[driver] object ReportEvents {

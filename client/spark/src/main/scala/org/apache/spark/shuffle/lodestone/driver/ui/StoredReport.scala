@@ -14,29 +14,45 @@ import org.apache.spark.util.kvstore.KVStore
 private[ui] final class StoredTotals(@KVIndexParam val id: String, val time: Long, val json: String)
 
 /** What the last report with this shuffle said of it. */
-private[ui] final class StoredShuffle(@KVIndexParam val shuffleId: Int, val json: String)
+private[ui] final class StoredShuffle(
+    @KVIndexParam val shuffleId: Int,
+    val time: Long,
+    val json: String)
 
-/** Keeps reports in the store of Spark's UI: of an application that runs, or from its event log. */
+/**
+ * Keeps reports in the store of Spark's UI: of an application that runs, or from its event log. An
+ * event that waited while the last report was written stands behind it, and is older.
+ */
 private[ui] final class ReportListener(store: KVStore) extends SparkListener {
   import StoredReport._
 
   /** Those in the store. The bus calls a listener from one thread. */
   private val kept = mutable.TreeSet.empty[Int]
+  private var lastTime = Long.MinValue
 
   override def onOtherEvent(event: SparkListenerEvent): Unit = event match {
     case SparkListenerLodestoneReport(time, report: ObjectNode) =>
-      JsonParts.elements(report.path(Shuffles)).foreach(keep)
-      val rest = JsonNodeFactory.instance.objectNode()
-      for ((name, value) <- JsonParts.fields(report) if name != Shuffles) {
-        rest.set[JsonNode](name, value)
-      }
-      store.write(new StoredTotals(Latest, time, rest.toString))
+      JsonParts.elements(report.path(Shuffles)).foreach(keep(time, _))
+      if (time >= lastTime) keepTotals(time, report)
     case _ =>
   }
 
-  private def keep(shuffle: JsonNode): Unit = {
+  private def keepTotals(time: Long, report: ObjectNode): Unit = {
+    lastTime = time
+    val rest = JsonNodeFactory.instance.objectNode()
+    for ((name, value) <- JsonParts.fields(report) if name != Shuffles) {
+      rest.set[JsonNode](name, value)
+    }
+    store.write(new StoredTotals(Latest, time, rest.toString))
+  }
+
+  private def keep(time: Long, shuffle: JsonNode): Unit = {
     val id = shuffle.path("shuffleId").asInt
-    store.write(new StoredShuffle(id, shuffle.toString))
+    if (!kept(id) || store.read(classOf[StoredShuffle], id).time <= time) put(id, time, shuffle)
+  }
+
+  private def put(id: Int, time: Long, shuffle: JsonNode): Unit = {
+    store.write(new StoredShuffle(id, time, shuffle.toString))
     kept += id
     if (kept.size > MaxKept) {
       store.delete(classOf[StoredShuffle], kept.head)

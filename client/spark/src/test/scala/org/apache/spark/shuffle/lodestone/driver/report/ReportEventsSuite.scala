@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 package org.apache.spark.shuffle.lodestone.driver.report
 
-import java.util.concurrent.{LinkedBlockingQueue, TimeUnit}
+import java.io.IOException
+import java.util.concurrent.{CountDownLatch, LinkedBlockingQueue, TimeUnit}
 
 import com.fasterxml.jackson.databind.JsonNode
 import org.junit.jupiter.api.{AfterEach, BeforeEach, Test}
 import org.junit.jupiter.api.Assertions.{assertEquals, assertNotNull, assertTrue}
 
-import org.apache.spark.scheduler.{SparkListener, SparkListenerApplicationEnd}
+import org.apache.spark.SparkConf
+import org.apache.spark.scheduler.{LiveListenerBus, SparkListener, SparkListenerApplicationEnd}
 import org.apache.spark.scheduler.{SparkListenerEvent, SparkListenerJobEnd, JobSucceeded}
 import org.apache.spark.shuffle.lodestone.driver.DriverHarness
 import org.apache.spark.shuffle.lodestone.driver.events.EventLoop
@@ -17,19 +19,22 @@ import org.apache.spark.shuffle.lodestone.driver.ui.SparkListenerLodestoneReport
 class ReportEventsSuite extends DriverHarness {
   private val posted = new LinkedBlockingQueue[JsonNode]()
 
-  private val hearing = new SparkListener {
-    override def onOtherEvent(event: SparkListenerEvent): Unit = event match {
-      case SparkListenerLodestoneReport(_, report) => posted.put(report)
-      case _ =>
+  private def hearing(hear: SparkListenerLodestoneReport => Unit): SparkListener =
+    new SparkListener {
+      override def onOtherEvent(event: SparkListenerEvent): Unit = event match {
+        case report: SparkListenerLodestoneReport => hear(report)
+        case _ =>
+      }
     }
-  }
+
+  private val listener = hearing(event => posted.put(event.report))
 
   @BeforeEach def hear(): Unit = {
     posted.clear()
-    listeners.addToSharedQueue(hearing)
+    listeners.addToSharedQueue(listener)
   }
 
-  @AfterEach def forget(): Unit = listeners.removeListener(hearing)
+  @AfterEach def forget(): Unit = listeners.removeListener(listener)
 
   private def next(): JsonNode = {
     val report = posted.poll(20, TimeUnit.SECONDS)
@@ -74,28 +79,68 @@ class ReportEventsSuite extends DriverHarness {
   }
 
   @Test def `the event log gets what tasks report a moment after the application ends`(): Unit = {
-    val loop = new EventLoop
-    try {
-      val report = new DriverReport
-      val events = new ReportEvents(
-        report,
-        records => ReportJson.node("app", report, Nil, records),
-        listeners,
-        loop,
-        isLogged = true)
-      val atEnd = new LastReport(events, () => Some(hearing), () => loop.nowMs)
-      report.registered(1, 2, 2)
-      atEnd.onJobEnd(SparkListenerJobEnd(1, 2L, JobSucceeded))
-      events.onJobEnd(SparkListenerJobEnd(1, 2L, JobSucceeded))
-      loop.later(20) {
-        report.registered(2, 2, 2)
-        ()
-      }
-      events.onApplicationEnd(SparkListenerApplicationEnd(3L))
-      atEnd.onApplicationEnd(SparkListenerApplicationEnd(3L))
-      assertEquals(Seq(1, 2), ids(posted.remove()))
-      assertTrue(posted.isEmpty)
-    } finally loop.stop()
+    val end = new AtTheEnd
+    end.report.registered(1, 2, 2)
+    end.atEnd.onJobEnd(SparkListenerJobEnd(1, 2L, JobSucceeded))
+    end.loop.later(20) {
+      end.report.registered(2, 2, 2)
+      ()
+    }
+    assertEquals(Seq(Seq(1, 2)), end.logged())
+  }
+
+  @Test def `the event log gets what Spark has dropped, because its listeners had ended`(): Unit = {
+    val end = new AtTheEnd
+    end.bus.stop()
+    end.report.registered(1, 2, 2)
+    end.events.onApplicationEnd(SparkListenerApplicationEnd(3L))
+    assertEquals(Seq(Seq(1)), end.logged())
+  }
+
+  @Test def `the event log gets once what it has heard, and all that is lost on the way`(): Unit = {
+    val end = new AtTheEnd
+    def post(ids: Range): Seq[SparkListenerLodestoneReport] = {
+      ids.foreach(end.report.registered(_, 2, 2))
+      end.events.onApplicationEnd(SparkListenerApplicationEnd(3L))
+      Seq.fill((ids.size + 199) / 200)(end.heardByOthers.take())
+    }
+    post(0 until 3).foreach(end.atEnd.onOtherEvent)
+    assertEquals(Nil, end.logged())
+    val parts = post(3 until 303)
+    end.atEnd.onOtherEvent(parts.head)
+    assertEquals(3 until 303, end.logged().flatten)
+    post(303 until 304).foreach(end.atEnd.onOtherEvent)
+    assertEquals(3 until 304, end.logged().flatten)
+  }
+
+  @Test def `the times of events grow, so that readers know the last one`(): Unit = {
+    val end = new AtTheEnd(clockMs = () => 5L)
+    val times = (0 until 3).map { id =>
+      end.report.registered(id, 2, 2)
+      end.events.onApplicationEnd(SparkListenerApplicationEnd(3L))
+      end.heardByOthers.take().time
+    }
+    assertEquals(Seq(5L, 6L, 7L), times)
+  }
+
+  @Test def `an event log that is closed fails nothing`(): Unit = {
+    val closed = new SparkListener {
+      override def onOtherEvent(event: SparkListenerEvent): Unit = throw new IOException("closed")
+    }
+    val end = new AtTheEnd(eventLog = Some(closed))
+    end.report.registered(1, 2, 2)
+    assertEquals(Nil, end.logged())
+  }
+
+  @Test def `the wait for the last report ends long before Spark closes the event log`(): Unit = {
+    val key = "spark.scheduler.listenerbus.exitTimeout"
+    val mostMs = LastReport.mostMs(new SparkConf(false).set(key, "200ms"))
+    val end = new AtTheEnd(mostMs = mostMs)
+    val free = new CountDownLatch(1)
+    end.loop.post(free.await())
+    val (_, ms) = timed(end.atEnd.onApplicationEnd(SparkListenerApplicationEnd(3L)))
+    free.countDown()
+    assertTrue(ms < 2000, s"$ms ms")
   }
 
   @Test def `many shuffles are posted in parts`(): Unit = {
@@ -105,5 +150,39 @@ class ReportEventsSuite extends DriverHarness {
     val parts = Seq(next(), next(), next()).map(ids)
     assertEquals(Seq(200, 200, 50), parts.map(_.size))
     assertEquals(0 until 450, parts.flatten)
+  }
+
+  private var ends = List.empty[AtTheEnd]
+
+  @AfterEach def stopEnds(): Unit = {
+    ends.foreach(_.loop.stop())
+    ends = Nil
+  }
+
+  /** The end of an application, on a bus of its own. The clock of its listener stands still. */
+  private final class AtTheEnd(
+      eventLog: Option[SparkListener] = None,
+      mostMs: Long = LastReport.mostMs(new SparkConf(false)),
+      clockMs: () => Long = () => System.currentTimeMillis()) {
+    val loop = new EventLoop
+    val bus = new LiveListenerBus(new SparkConf(false))
+    val report = new DriverReport
+    val heardByOthers = new LinkedBlockingQueue[SparkListenerLodestoneReport]()
+    private val written = new LinkedBlockingQueue[JsonNode]()
+    private val writer = eventLog.getOrElse(hearing(event => written.put(event.report)))
+    private val json = ReportJson.node("app", report, Nil, _: Seq[ShuffleRecord])
+
+    val events = new ReportEvents(report, json, bus, loop, clockMs)
+    val atEnd = new LastReport(events, () => Some(writer), mostMs, () => 0L)
+    bus.addToSharedQueue(hearing(heardByOthers.put))
+    bus.start(spark, spark.env.metricsSystem)
+    ends ::= this
+
+    /** The ids of the shuffles in the events that the log gets at the end. */
+    def logged(): Seq[Seq[Int]] = {
+      written.clear()
+      atEnd.onApplicationEnd(SparkListenerApplicationEnd(3L))
+      Seq.fill(written.size)(ids(written.remove()))
+    }
   }
 }

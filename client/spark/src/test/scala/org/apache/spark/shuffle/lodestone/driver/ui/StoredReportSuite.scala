@@ -18,8 +18,8 @@ class StoredReportSuite {
 
   private def json(text: String): JsonNode = new ObjectMapper().readTree(text)
 
-  private def event(shuffles: String, sums: String = "{}"): SparkListenerEvent =
-    SparkListenerLodestoneReport(7L, json(s"""{"totals":$sums,"shuffles":[$shuffles]}"""))
+  private def event(shuffles: String, sums: String = "{}", at: Long = 7L): SparkListenerEvent =
+    SparkListenerLodestoneReport(at, json(s"""{"totals":$sums,"shuffles":[$shuffles]}"""))
 
   private def shuffle(id: Int, state: String): String = s"""{"shuffleId":$id,"state":"$state"}"""
 
@@ -33,6 +33,14 @@ class StoredReportSuite {
       Seq(json(shuffle(2, "plain")), json(shuffle(1, "merged"))),
       stored.shuffles)
     assertEquals(Some((7L, json("""{"totals":{"shuffles":2}}"""))), stored.totals)
+  }
+
+  @Test def `an event that is older than the last one adds only what that does not say`(): Unit = {
+    listener.onOtherEvent(event(shuffle(1, "merged"), """{"shuffles":2}""", at = 9))
+    val older = shuffle(1, "registered") + "," + shuffle(2, "plain")
+    listener.onOtherEvent(event(older, """{"shuffles":1}""", at = 8))
+    assertEquals(Seq(json(shuffle(2, "plain")), json(shuffle(1, "merged"))), stored.shuffles)
+    assertEquals(Some((9L, json("""{"totals":{"shuffles":2}}"""))), stored.totals)
   }
 
   @Test def `an event comes back from an event log as it was`(): Unit = {

@@ -81,7 +81,7 @@ class HostServiceSuite {
   }
 
   private def coordinatorOf(conf: SparkConf): DriverCoordinator =
-    DriverCoordinator(conf, SparkContext.getActive.get.listenerBus)
+    DriverCoordinator(conf, SparkContext.getActive.get)
 
   private def daemonOf(dir: Path): ReadyLine = {
     val home = dir.toFile.listFiles((_, name) => name.startsWith("lodestone-")).head
