@@ -59,7 +59,7 @@ def explained(code: str, comparison: dict) -> str:
 
 
 def why_merged(shuffle: dict) -> str:
-    """Returns the figures that decided, as the driver's log has them."""
+    """Returns the figures that decided, as the report has them."""
     sample = shuffle.get("sample", {})
     if not sample.get("blocks"):
         return "its blocks are many and small"

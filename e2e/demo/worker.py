@@ -44,7 +44,10 @@ def main() -> None:
 def log_decisions(spark: SparkSession) -> None:
     """Shows Lodestone's decisions in the driver's log: by default PySpark logs warnings only."""
     log4j = spark._jvm.org.apache.logging.log4j
-    log4j.core.config.Configurator.setLevel(PLUGIN_PACKAGE, log4j.Level.INFO)
+    configurator = log4j.core.config.Configurator
+    configurator.setLevel(PLUGIN_PACKAGE, log4j.Level.INFO)
+    # What goes as planned is at DEBUG.
+    configurator.setLevel(f"{PLUGIN_PACKAGE}.driver.report.DriverReport", log4j.Level.DEBUG)
 
 
 def warm_up(spark: SparkSession) -> None:

@@ -118,6 +118,7 @@ private[spark] final class DriverCoordinator private (
       new OwnClasses(conf)))
   private val metrics = new DriverMetrics(report)
   private val plainNotice = new PlainNotice(conf)
+  private val firstNotice = new FirstShuffleNotice(settings.mode, settings.services)
   private val stopped = new AtomicBoolean()
 
   env.metricsSystem.registerSource(metrics)
@@ -185,6 +186,7 @@ private[spark] final class DriverCoordinator private (
       numPartitions: Int,
       format: BlockFormat = BlockFormat.SparkStream,
       hasNearReads: Boolean = false): Unit = loop.post {
+    firstNotice(shuffleId).foreach(log.info)
     report.registered(shuffleId, numMaps, numPartitions, format)
     shuffles.add(
       new Shuffle(
