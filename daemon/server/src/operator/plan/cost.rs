@@ -62,10 +62,14 @@ pub(super) const SECONDS_PER_REMOTE_GB: Range = Range::new(-2.0, 1.0);
 pub(super) const SECONDS_PER_COPIED_GB: Range = Range::new(1.0, 2.5);
 /// What Lodestone's writer saves for each block: `tiny` without merging (decision 5).
 pub(super) const SECONDS_PER_WRITTEN_BLOCK: Range = Range::new(5e-6, 12e-6);
-/// What a file for each partition costs, in parts of the time in which Spark wrote. Spark counts in
-/// it the writes to these files, their copies and deletions, but not opening them, and not their
-/// streams. Least: TPC-H of network.txt, `tuned` beside `plain`. Most: docs/plan.md.
-pub(super) const FILES_PER_WRITE: Range = Range::new(0.0, 6.0);
+/// What a file for each partition costs, in parts of the time in which Spark wrote. This time has
+/// names for the files, writes, copies and deletions, but not the system's call that opens a file,
+/// and not the set-up of its stream. Least: TPC-H of network.txt, `tuned` beside `plain`. Most:
+/// docs/plan.md.
+pub(super) const FILES_PER_WRITE: Range = Range::new(0.0, 3.5);
+/// The most that such a file costs: `plain` beside `tuned` of `sort` of real-jobs.txt. The time in
+/// which Spark wrote grows with bytes, too, which cost the same in one file.
+pub(super) const SECONDS_PER_FILE: f64 = 1.1e-3;
 /// The most of its map tasks' time that this saved (`sql` of real-jobs.txt: 6.95 s to 2.29 s).
 pub(super) const MOST_OF_FILES: f64 = 0.67;
 /// Part of the time of map tasks that rows encoded by Lodestone's writer saved: `auto` beside
@@ -134,7 +138,9 @@ pub(super) fn without_files(shuffle: &Shuffle, settings: &Settings<'_>) -> Range
     }
     let map_seconds = shuffle.map_run_ms as f64 / 1000.0;
     let files = FILES_PER_WRITE.times(shuffle.map_write_ms as f64 / 1000.0);
-    files.at_most(MOST_OF_FILES * map_seconds)
+    // An empty block has no file.
+    let most = SECONDS_PER_FILE * shuffle.blocks as f64;
+    files.at_most(most.min(MOST_OF_FILES * map_seconds))
 }
 
 fn blocks(shuffle: &Shuffle) -> Range {
@@ -154,7 +160,9 @@ fn written(shuffle: &Shuffle, is_encoded: bool, settings: &Settings<'_>) -> Save
         own = own.plus(PART_OF_SQL_MAPS.times(map_seconds));
         limit += PART_OF_SQL_MAPS.high * (1.0 - limit);
     }
-    let own = own.at_most((limit * map_seconds - files.high).max(0.0));
+    // What Lodestone alone saves is not less because a setting might save more.
+    let own = own.at_most(limit * map_seconds);
+    let files = files.at_most((limit * map_seconds - own.high).max(0.0));
     Saved { own, files }
 }
 

@@ -24,7 +24,7 @@ pub(super) const ROUND_BYTES: u64 = 16 << 20;
 /// `RecordCollector.EnoughBytesPerPartition`.
 pub(super) const ROUND_BYTES_PER_PARTITION: u64 = 64 << 10;
 /// A quarter of `spark.lodestone.push.batchSize`.
-const SEGMENT_BYTES: u64 = 1 << 20;
+pub(super) const SEGMENT_BYTES: u64 = 1 << 20;
 
 /// Encoded rows in parts of the bytes of Spark's format: least and most of the queries of TPC-DS
 /// and of random numbers, and about half in all (docs/encoded-rows.md).

@@ -299,9 +299,16 @@ impl Shuffle {
         self.reads_are_shared |= !is_certain;
         self.reads += sum.blocks;
         self.read_bytes += sum.bytes;
-        // No chunk has bytes of two partitions. Tasks may read several partitions.
+        // No chunk has bytes of two partitions. Tasks may read several partitions. Some tasks of a
+        // stage read nothing of it if its partition is empty, or if they read another part of a
+        // union.
         let partitions = u64::from(self.partitions).min(self.records);
-        let apart = if sum.tasks < tasks || partitions <= sum.tasks {
+        let is_one_each = if self.is_sql {
+            is_by_block
+        } else {
+            sum.tasks < tasks
+        };
+        let apart = if is_one_each || partitions <= sum.tasks {
             sum.chunks
         } else {
             // One partition may have nearly all bytes.

@@ -405,6 +405,13 @@ fn the_numbers_of_the_rule_are_the_plugins() {
     let largest = conf.split("key(\"push.maxBlockSize\")").nth(1).unwrap();
     let largest = largest.split(".quantity(\"").nth(1).unwrap();
     assert!(largest.starts_with(&format!("{}m\"", rule::MAX_BLOCK_BYTES >> 20)));
+    let batch = conf.split("key(\"push.batchSize\")").nth(1).unwrap();
+    let batch = batch.split(".quantity(\"").nth(1).unwrap();
+    let segments = source("executor/push/remote/SegmentWriter.scala");
+    let in_a_batch = segments.split("SegmentsPerBuffer = ").nth(1).unwrap();
+    let in_a_batch: u64 = in_a_batch.split('\n').next().unwrap().parse().unwrap();
+    let batch_bytes = in_a_batch * rule::SEGMENT_BYTES;
+    assert!(batch.starts_with(&format!("{}m\"", batch_bytes >> 20)));
     let reasons = source("plan/Reason.scala");
     for (code, _) in page::SENTENCES {
         assert!(reasons.contains(&format!("\"{code}\"")), "{code}");

@@ -116,10 +116,47 @@ fn a_file_for_each_partition_costs_a_multiple_of_the_time_in_which_spark_wrote()
     };
     // 200 map tasks, 100 partitions, 20 ms each.
     let (found, with) = files("200");
-    assert_eq!((found.low, found.high), (0.0, 24.0));
+    assert_eq!((found.low, found.high), (0.0, 14.0));
     let (none, without) = files("99");
     assert_eq!(none, Range::default());
-    assert!((with.high - without.high - 24.0).abs() < 1e-9 && with.low == without.low);
+    assert!((with.high - without.high - 14.0).abs() < 1e-9 && with.low == without.low);
+}
+
+#[test]
+fn few_files_cost_little_however_long_spark_wrote() {
+    let mut log = python();
+    log.shuffle();
+    let row = &log.plan(Disk::Ssd).shuffles[0];
+    // Four map tasks write for 20 ms each, to three files each.
+    let most = row.bypass_task_seconds_saved.high;
+    assert!((most - 12.0 * 1.1e-3).abs() < 1e-9, "{most}");
+}
+
+#[test]
+fn what_lodestone_alone_saves_is_not_less_because_a_setting_might_save_more() {
+    let own = |threshold: &str| {
+        let settings = json!({"spark.shuffle.sort.bypassMergeThreshold": threshold});
+        let mut log = large(&settings, "PairwiseRDD", 100_000);
+        // Files may have cost all that a map task can save.
+        log.0 = log
+            .0
+            .replace("\"Executor Run Time\":500", "\"Executor Run Time\":50");
+        log.plan(Disk::Ssd).modes[0].own_seconds_saved
+    };
+    assert!(own("1").high > 0.0);
+    assert_eq!(own("200"), own("1"));
+}
+
+#[test]
+fn a_part_of_a_union_may_have_as_many_chunks_as_if_it_were_alone() {
+    let alone = coalesced("AQEShuffleRead coalesced", true);
+    let once = alone.plan(Disk::Ssd).shuffles[0].chunks;
+    let mut log = coalesced("AQEShuffleRead coalesced", true);
+    // One of two tasks reads it: the other one reads another part of the union.
+    log.stage(2, &[0], 2, &[(4, "ShuffledRowRDD", &[2], 1)]);
+    let metrics = json!([{"ID": 11, "Update": "60"}, {"ID": 13, "Update": "1200000"}]);
+    log.ended(2, 0, "ResultTask", "Success", read(60, 1_200_000), metrics);
+    assert_eq!(log.plan(Disk::Ssd).shuffles[0].chunks, 2 * once);
 }
 
 #[test]
