@@ -91,8 +91,8 @@ pub struct Config {
     #[arg(long)]
     pub encrypted_only: bool,
     /// Zone or rack of this host, as on other services that fail together with it. Both replicas of
-    /// a partition are in different ones where no zone has more than two thirds of the services.
-    /// Empty: none.
+    /// a partition are in different ones where no zone has more than half of the services, and
+    /// without near reads two thirds. Empty: none.
     #[arg(long, value_name = "NAME")]
     #[serde(deserialize_with = "given")]
     pub zone: Option<Zone>,

@@ -7,6 +7,7 @@ import org.junit.jupiter.api.{Tag, Test}
 import org.apache.spark.SparkEnv
 import org.apache.spark.shuffle.lodestone.plan.{GetPlan, PlanAnswer, Reason, ServiceTrouble}
 import org.apache.spark.shuffle.lodestone.plan.ShufflePlan
+import org.apache.spark.shuffle.lodestone.wire.{Hello, HelloReply}
 
 /**
  * Plans of shuffles whose reduce tasks may get hosts. If all services are beside executors, on two
@@ -102,5 +103,27 @@ class NearPlansSuite extends DriverHarness {
     val second = plan(left, Some(trouble))
     assertEquals((2, 2), (second.versions.length, second.services.length))
     assertEquals(before, places(second))
+  }
+
+  /** How many services have a part of two replicas, in these zones, and how often one has both. */
+  private def ofReplicas(zones: Seq[String], hasNearReads: Boolean): (Int, Long) = {
+    val services = zones.zip(Seq(here, there, apart)).map { case (zone, host) =>
+      serviceOn(host).answering { case _: Hello =>
+        ScriptedService.Answer(HelloReply(1, "test", 1, ScriptedService.Healthy, zone))
+      }
+    }
+    val two = Seq("spark.lodestone.mode" -> "remote", "spark.lodestone.replicas" -> "2")
+    driver(services, two: _*).registered(left, 10, partitions, hasNearReads = hasNearReads)
+    val used = plan(left).services.length
+    val count = reasonCount(Reason.ReplicasInOneZone)
+    stopDriver()
+    (used, count)
+  }
+
+  @Test def `a service of uneven zones is left out, but none with near reads or of hosts`(): Unit = {
+    assertEquals((2, 0L), ofReplicas(Seq("a", "a", "b"), hasNearReads = false))
+    assertEquals((3, 0L), ofReplicas(Seq("", "", ""), hasNearReads = false))
+    haveExecutorsOn(there, apart)
+    assertEquals((3, 1L), ofReplicas(Seq("a", "a", "b"), hasNearReads = true))
   }
 }

@@ -140,7 +140,7 @@ private[driver] final class Planner(
       } else {
         report.counted(id, Reason.ServiceLeftOut, chosen.size - accepted.size)
         if (left.size < demand.replicas) report.counted(id, Reason.ReplicasMissing, 1)
-        val placed = if (demand.replicas > 1) inZones(id, left, chosen) else left
+        val placed = if (demand.replicas > 1) inZones(id, left, chosen, demand) else left
         shuffle.assign(placed, demand.areNear)
         readers.check(shuffle)
       }
@@ -154,14 +154,16 @@ private[driver] final class Planner(
   private def inZones(
       id: ShuffleGeneration,
       left: Seq[ServiceLocation],
-      chosen: Seq[Service]): Seq[ServiceLocation] = {
-    val zones = chosen.map(service => service.address -> service.zone).toMap
-    val placed = Zones.spread(left)(service => zones(service.address))
-    val areKnown = chosen.forall(_.label.nonEmpty)
-    if (areKnown && placed.size > 1 && !Zones.areApart(placed)(service => zones(service.address))) {
+      chosen: Seq[Service],
+      demand: Demand): Seq[ServiceLocation] = {
+    val locations = left.map(location => location.address -> location).toMap
+    val stay = chosen.filter(service => locations.contains(service.address))
+    val placed = Zones.spread(stay, Placement.leavesOut(demand))
+    val areKnown = chosen.forall(_.hasNamedZone)
+    if (areKnown && placed.size > 1 && !Zones.areApart(placed)(_.zone)) {
       report.counted(id, Reason.ReplicasInOneZone, 1)
     }
-    placed
+    placed.map(service => locations(service.address))
   }
 
   private def leave(shuffle: Shuffle, reason: Reason): Unit = {

@@ -17,7 +17,8 @@ private[driver] final case class Demand(
 /**
  * Chooses services for a shuffle: as many as it has use for, and first those on hosts with
  * executors. All chosen services get equal amounts. So services without room get nothing, unless
- * those with room are too few. Replicas are in different zones as far as zones allow it.
+ * those with room are too few, or all in one zone. Replicas are in different zones as far as zones
+ * allow it.
  */
 private[driver] object Placement {
 
@@ -40,14 +41,27 @@ private[driver] object Placement {
   /** @param near hosts that have executors; empty where that says nothing */
   def choose(demand: Demand, live: Seq[Service], near: Set[String]): Seq[Service] = {
     val (strained, roomy) = live.partition(strainedBy(demand, live))
-    val missing = if (roomy.size < demand.replicas) strained else Nil
-    def inOrder(services: Seq[Service]): Seq[Service] = {
-      val mixed = if (demand.replicas > 1) Zones.inTurn(services) else services
-      rotated(mixed, demand).sortBy(service => !near.contains(service.address.host))
-    }
-    val all = inOrder(roomy) ++ inOrder(missing)
-    if (demand.replicas > 1) Zones.choose(all, wanted(demand)) else all.take(wanted(demand))
+    def inOrder(services: Seq[Service]): Seq[Service] =
+      inTurn(services, demand).sortBy(service => !near.contains(service.address.host))
+    val withRoom = taken(inOrder(roomy), demand)
+    val needed =
+      if (roomy.size < demand.replicas) strained
+      else if (demand.replicas > 1 && !Zones.areApart(withRoom)(_.zone)) {
+        // A zone whose only services are short of room is better than one with both replicas.
+        Zones.elsewhere(strained, roomy)
+      } else Nil
+    if (needed.isEmpty) withRoom else taken(inOrder(roomy) ++ inOrder(needed), demand)
   }
+
+  private def taken(services: Seq[Service], demand: Demand): Seq[Service] =
+    if (demand.replicas > 1) Zones.choose(services, wanted(demand), leavesOut(demand))
+    else services.take(wanted(demand))
+
+  /**
+   * True if services of uneven zones may stay without a part. With near reads they would be the
+   * same ones for all shuffles, as the order is: their hosts would have no data and no tasks.
+   */
+  def leavesOut(demand: Demand): Boolean = !demand.areNear
 
   /** True if no service has room for its part. */
   def allStrained(demand: Demand, live: Seq[Service]): Boolean =
@@ -63,15 +77,16 @@ private[driver] object Placement {
    * With near reads a shuffle that needs all services keeps their order. So a service has the same
    * partitions of both shuffles of a join.
    */
-  private def rotated(live: Seq[Service], demand: Demand): Seq[Service] =
-    if (live.isEmpty || (demand.areNear && live.size <= wanted(demand))) live
-    else {
-      val first = Math.floorMod(demand.shuffleId, live.size)
-      live.drop(first) ++ live.take(first)
-    }
+  private def inTurn(live: Seq[Service], demand: Demand): Seq[Service] = {
+    val keepsOrder = demand.areNear && live.size <= wanted(demand)
+    val turn = if (keepsOrder) 0 else demand.shuffleId
+    if (demand.replicas > 1) Zones.inTurn(live, turn) else Zones.rotated(live, turn)
+  }
 
+  /** All services that are used get equal amounts, and no service has both replicas. */
   private def strainedBy(demand: Demand, live: Seq[Service]): Service => Boolean = {
-    val bytesPerService = demand.bytes / math.max(1, math.min(live.size, wanted(demand)))
+    val used = math.max(1, taken(live, demand).size)
+    val bytesPerService = demand.bytes / used * math.min(demand.replicas, used)
     service => service.load.exists(isStrained(_, bytesPerService))
   }
 

@@ -30,7 +30,9 @@ private[driver] final class Service(val address: HostPort) {
   var label: String = ""
 
   /** What fails as a whole with the service: its host, as far as is known. */
-  def zone: String = if (label.isEmpty) address.host else label
+  def zone: String = if (hasNamedZone) label else address.host
+
+  def hasNamedZone: Boolean = label.nonEmpty
 
   def location: ServiceLocation = ServiceLocation(address.host, address.port, incarnation)
 }

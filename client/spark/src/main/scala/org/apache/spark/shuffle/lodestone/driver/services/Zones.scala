@@ -11,13 +11,18 @@ import scala.collection.mutable
 private[driver] object Zones {
 
   /**
-   * Services of the largest zone are left out if each of the others gets no more than this many
-   * times the mean. Beyond that a few services would have to hold nearly everything.
+   * Services of the largest zone are left out if each of those that stay gets no more than this
+   * many times the mean of all. Beyond that a few services would have to hold nearly everything.
    */
   private val MaxTimesMean = 1.5
 
-  /** Takes the first services of a list, no more than half of them in one zone if others are. */
-  def choose(services: Seq[Service], count: Int): Seq[Service] = {
+  /**
+   * Takes the first services of a list, no more than half of them in one zone if others are.
+   *
+   * @param leavesOut
+   *   true if [[spread]] may leave out services
+   */
+  def choose(services: Seq[Service], count: Int, leavesOut: Boolean = true): Seq[Service] = {
     // With an odd number two zones could not take turns.
     val even = math.min(count + count % 2, services.size)
     val taken = mutable.Map.empty[String, Int].withDefaultValue(0)
@@ -25,36 +30,56 @@ private[driver] object Zones {
       taken(service.zone) += 1
       taken(service.zone) <= even / 2
     }
-    spread((within ++ beyond).take(even))(_.zone)
+    spread((within ++ beyond).take(even), leavesOut)
   }
 
   /**
-   * Orders a list so that neighbours are in different zones, and leaves out the last services of a
-   * zone that has more than half of them. All other zones together hold one replica of everything
-   * anyway: with these services in the list they would have no less to hold.
+   * Orders a list so that neighbours are in different zones. It leaves out the last services of a
+   * zone that has more than half of them, so that no partition has both replicas there. The others
+   * pay for it: with services a, a and b all of one replica is at b, instead of two thirds of the
+   * shuffle. Only zones that an operator has named are worth this. A host with several daemons is
+   * not one.
    */
-  def spread[T](services: Seq[T])(zoneOf: T => String): Seq[T] = {
-    val largest = services.groupBy(zoneOf).values.map(_.size).foldLeft(0)(math.max)
+  def spread(services: Seq[Service], leavesOut: Boolean = true): Seq[Service] = {
+    val largest = services.groupBy(_.zone).values.map(_.size).foldLeft(0)(math.max)
     val others = services.size - largest
     val used = 2 * others
-    if (used < services.size && services.size <= used * MaxTimesMean) {
+    val isWorthIt = used < services.size && services.size <= used * MaxTimesMean
+    if (leavesOut && isWorthIt && services.forall(_.hasNamedZone)) {
       val taken = mutable.Map.empty[String, Int].withDefaultValue(0)
       val kept = services.filter { service =>
-        taken(zoneOf(service)) += 1
-        taken(zoneOf(service)) <= others
+        taken(service.zone) += 1
+        taken(service.zone) <= others
       }
-      apart(kept)(zoneOf)
-    } else apart(services)(zoneOf)
+      apart(kept)(_.zone)
+    } else apart(services)(_.zone)
   }
 
-  /** The first service of each zone, then the second one of each, and so on. */
-  def inTurn(services: Seq[Service]): Seq[Service] = {
-    val seen = mutable.Map.empty[String, Int].withDefaultValue(0)
-    val turns = services.map { service =>
-      seen(service.zone) += 1
-      seen(service.zone)
+  /** The services that are not in the largest zone of some others. */
+  def elsewhere(services: Seq[Service], than: Seq[Service]): Seq[Service] = {
+    val byZone = than.groupBy(_.zone)
+    val largest = byZone.values.map(_.size).foldLeft(0)(math.max)
+    services.filter(service => byZone.get(service.zone).forall(_.size < largest))
+  }
+
+  /**
+   * The first service of each zone, then the second one of each, and so on. With each turn another
+   * zone is first. After a turn of each zone another service is the first of its zone.
+   */
+  def inTurn(services: Seq[Service], turn: Int): Seq[Service] = {
+    val zones = services.map(_.zone).distinct
+    val byZone = services.groupBy(_.zone)
+    val queues = rotated(zones, turn).map { zone =>
+      rotated(byZone(zone), turn / zones.size)
     }
-    services.zip(turns).sortBy(_._2).map(_._1)
+    val longest = queues.map(_.size).foldLeft(0)(math.max)
+    (0 until longest).flatMap(place => queues.flatMap(_.lift(place)))
+  }
+
+  /** The same list from a later place on, and then its begin. */
+  def rotated[T](list: Seq[T], places: Int): Seq[T] = {
+    val first = if (list.isEmpty) 0 else Math.floorMod(places, list.size)
+    list.drop(first) ++ list.take(first)
   }
 
   /** Orders a list so that neighbours are in different zones. */

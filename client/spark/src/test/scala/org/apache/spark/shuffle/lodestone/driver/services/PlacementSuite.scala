@@ -72,14 +72,12 @@ class PlacementSuite {
       : Unit = {
     for (count <- Seq(3, 5, 7, 9)) {
       val live = (0 until count).map { number =>
-        val made = service(s"${if (number % 2 == 0) "a" else "b"}$number")
-        made.label = made.address.host.take(1)
-        made
+        inZone(s"${if (number % 2 == 0) "a" else "b"}$number")
       }
       // As many as all numbers of services share evenly.
       val partitions = 1920
       val held = mutable.Map.empty[String, Int].withDefaultValue(0)
-      val shuffles = 2 * count
+      val shuffles = 3 * (count + 1)
       for (id <- 0 until shuffles) {
         val hosts = holdersOf(chosen(live, partitions, shuffleId = id, replicas = 2), partitions)
         hosts.foreach(pair => assertEquals(Set("a", "b"), pair.map(_.take(1)).toSet, s"$pair"))
@@ -87,10 +85,62 @@ class PlacementSuite {
         assertEquals(Set(2 * partitions / (count - 1)), each.values.toSet, s"$count, $id")
         each.foreach { case (host, number) => held(host) += number }
       }
-      val mean = 2.0 * partitions * shuffles / count
       assertEquals(count, held.size, s"each service has parts of some shuffles: $held")
-      assertTrue(held.values.max <= mean * count / (count - 1) + 1e-6, s"mean $mean, $held")
+      for (zone <- Seq("a", "b")) {
+        val ofZone = held.collect { case (host, number) if host.startsWith(zone) => number }
+        assertEquals(1, ofZone.toSet.size, s"the services of a zone take turns: $held")
+        assertEquals(partitions * shuffles, ofZone.sum, "a zone has one replica of everything")
+      }
     }
+  }
+
+  @Test def `near reads use all services of uneven zones, and the same ones for each shuffle`()
+      : Unit = {
+    val live = Seq("a1", "b1", "a2").map(inZone(_))
+    val near = live.map(_.address.host).toSet
+    val orders = (0 until 6).map { id =>
+      chosen(live, 200, near, shuffleId = id, replicas = 2, areNear = true)
+    }
+    assertEquals(1, orders.distinct.size, s"$orders")
+    assertEquals(near, orders.head.toSet, "no host is without data of the whole application")
+  }
+
+  @Test def `the last service of a zone is used although it is short of memory or disk`(): Unit = {
+    for (load <- Seq(roomy.copy(memoryUsed = 86), roomy.copy(diskFree = 99))) {
+      for (others <- Seq(Seq("a1", "a2"), Seq("a1", "a2", "a3", "a4")); id <- 0 until 4) {
+        val live = others.map(inZone(_)) :+ inZone("b1", load)
+        val picked = chosen(live, 200, shuffleId = id, replicas = 2)
+        assertTrue(picked.contains("b1"), s"both replicas are in zone a: $picked")
+        assertEquals(Set("a", "b"), chosen(live, 8, replicas = 2).map(_.take(1)).toSet)
+      }
+      val spared = Seq(inZone("a1"), inZone("a2"), inZone("b1"), inZone("b2", load))
+      assertFalse(chosen(spared, 200, replicas = 2).contains("b2"), "zone b has another one")
+      val hosts = Seq(service("x"), service("x"), service("y", load))
+      assertTrue(chosen(hosts, 200, replicas = 2).contains("y"), "both replicas are on one host")
+    }
+  }
+
+  @Test def `a service must have room for all that it gets beside zones that are left out`()
+      : Unit = {
+    def strained(bytes: Long, hosts: String*) = {
+      val half = roomy.copy(diskFree = 20 * Gib, diskTotal = 4000 * Gib)
+      val live = hosts.map(inZone(_, half))
+      Placement.allStrained(Demand(0, 100, bytes, replicas = 2), live)
+    }
+    // Each has 16 GiB to spare.
+    assertFalse(strained(15 * Gib, "a1", "a2", "b1"))
+    assertTrue(strained(17 * Gib, "a1", "a2", "b1"), "b1 gets one replica of everything")
+    assertFalse(strained(31 * Gib, "a1", "a2", "b1", "b2"))
+    assertTrue(strained(33 * Gib, "a1", "a2", "b1", "b2"), "each gets a half")
+    assertTrue(strained(17 * Gib, "a1"))
+    assertFalse(strained(15 * Gib, "a1"), "one service has one replica")
+  }
+
+  /** A service in the zone that its name begins with. */
+  private def inZone(host: String, load: Load = roomy): Service = {
+    val made = service(host, load)
+    made.label = host.take(1)
+    made
   }
 
   /** The hosts of the replicas of each partition. */

@@ -56,10 +56,10 @@ final class ZonesSuite {
     val random = new Random(seed)
     for (_ <- 1 to 2000) {
       val zones = Seq.fill(1 + random.nextInt(30))(('a' + random.nextInt(3)).toChar)
-      val spread = Zones.spread(zones)(_.toString)
+      val spread = chosen(zones.mkString, 30)
       val others = zones.size - zones.groupBy(identity).values.map(_.size).max
-      val about = s"seed $seed: ${zones.mkString} became ${spread.mkString}"
-      assertEquals(3 * others >= zones.size, areApart(spread.mkString), about)
+      val about = s"seed $seed: ${zones.mkString} became $spread"
+      assertEquals(3 * others >= zones.size, areApart(spread), about)
       assertTrue(3 * spread.size >= 2 * zones.size, about)
       assertEquals(zones.distinct.toSet, spread.toSet, about)
     }
@@ -74,5 +74,14 @@ final class ZonesSuite {
   @Test def `services without a zone are on different hosts`(): Unit = {
     val twice = Seq("x", "x", "y", "y").map(host => new Service(HostPort(host, 7337)))
     assertEquals(Seq("x", "y"), Zones.choose(twice, 2).map(_.address.host))
+  }
+
+  @Test def `a host with more daemons than others leaves none of them out`(): Unit = {
+    val uneven = Seq("x", "x", "y").map(host => new Service(HostPort(host, 7337)))
+    assertEquals(3, Zones.choose(uneven, 8).size)
+    uneven.take(2).foreach(_.label = "a")
+    assertEquals(3, Zones.choose(uneven, 8).size, "the zone of one is not known")
+    uneven.drop(2).foreach(_.label = "b")
+    assertEquals(2, Zones.choose(uneven, 8).size)
   }
 }
