@@ -120,7 +120,8 @@ class NearPlansSuite extends DriverHarness {
     (used, count)
   }
 
-  @Test def `a service of uneven zones is left out, but none with near reads or of hosts`(): Unit = {
+  @Test def `a service of uneven zones is left out, but none with near reads or of hosts`()
+      : Unit = {
     assertEquals((2, 0L), ofReplicas(Seq("a", "a", "b"), hasNearReads = false))
     assertEquals((3, 0L), ofReplicas(Seq("", "", ""), hasNearReads = false))
     haveExecutorsOn(there, apart)
