@@ -34,12 +34,12 @@ pub enum CertificateError {
     #[error("{0}: it is no regular file of at most 1 MiB")]
     Kind(PathBuf),
     /// Not in the form that is expected.
-    #[error("{path}: {source}; it must be PEM")]
+    #[error("{path}: {problem}; it must be PEM")]
     Form {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
-        source: pem::Error,
+        /// What is wrong. The error of the parser would show the bytes of a key.
+        problem: &'static str,
     },
     /// Without a certificate.
     #[error("{0}: it has no certificate")]
@@ -161,7 +161,7 @@ pub fn chain(path: &Path) -> Result<Vec<CertificateDer<'static>>, CertificateErr
 fn stamped_chain(path: &Path) -> Result<(Stamp, Vec<CertificateDer<'static>>), CertificateError> {
     let (stamp, bytes) = content(path)?;
     let chain = CertificateDer::pem_slice_iter(&bytes).collect::<Result<Vec<_>, _>>();
-    let chain = chain.map_err(|source| form_error(path, source))?;
+    let chain = chain.map_err(|error| form_error(path, &error, "it has no certificate"))?;
     match chain.is_empty() {
         true => Err(CertificateError::Empty(path.to_owned())),
         false => Ok((stamp, chain)),
@@ -173,7 +173,7 @@ fn load(cert: &Path, key: &Path) -> Result<([Stamp; 2], Arc<ServerConfig>), Cert
     let (cert_stamp, chain) = stamped_chain(cert)?;
     let (key_stamp, bytes) = content(key)?;
     let private = PrivateKeyDer::from_pem_slice(&bytes);
-    let private = private.map_err(|source| form_error(key, source))?;
+    let private = private.map_err(|error| form_error(key, &error, "it has no private key"))?;
     let pair = |source| CertificateError::Pair {
         cert: cert.to_owned(),
         key: key.to_owned(),
@@ -207,9 +207,19 @@ fn content(path: &Path) -> Result<(Stamp, Zeroizing<Vec<u8>>), CertificateError>
     Ok((Stamp::of(&found), bytes))
 }
 
-fn form_error(path: &Path, source: pem::Error) -> CertificateError {
+/// Names the kind of an error only: what it says may be all of a key.
+fn form_error(path: &Path, error: &pem::Error, absent: &'static str) -> CertificateError {
+    let problem = match error {
+        pem::Error::MissingSectionEnd { .. } => {
+            "the line END is missing, or is not alone on its line"
+        }
+        pem::Error::IllegalSectionStart { .. } => "the line BEGIN is not alone on its line",
+        pem::Error::Base64Decode(_) => "what is between the lines BEGIN and END is no base64",
+        pem::Error::NoItemsFound => absent,
+        _ => "it cannot be parsed",
+    };
     let path = path.to_owned();
-    CertificateError::Form { path, source }
+    CertificateError::Form { path, problem }
 }
 
 fn file_error(path: &Path, source: io::Error) -> CertificateError {
@@ -218,160 +228,4 @@ fn file_error(path: &Path, source: io::Error) -> CertificateError {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::fs;
-    use std::time::{Duration, SystemTime};
-
-    use rcgen::generate_simple_self_signed;
-    use rustls::crypto::ring::default_provider;
-    use rustls::{ClientConfig, ClientConnection, RootCertStore, ServerConnection};
-    use tempfile::TempDir;
-
-    use super::*;
-
-    /// Writes a new certificate, and returns what trusts it.
-    fn write(dir: &TempDir) -> RootCertStore {
-        let made = generate_simple_self_signed(["localhost".to_owned()]).unwrap();
-        for (name, text) in [
-            ("cert.pem", made.cert.pem()),
-            ("key.pem", made.signing_key.serialize_pem()),
-        ] {
-            replace(dir, name, text.as_bytes());
-        }
-        let mut trusted = RootCertStore::empty();
-        trusted.add(made.cert.der().clone()).unwrap();
-        trusted
-    }
-
-    fn replace(dir: &TempDir, name: &str, text: &[u8]) {
-        let path = dir.path().join(name);
-        // A test writes faster than the clock of a filesystem ticks.
-        let before = fs::metadata(&path).and_then(|found| found.modified());
-        let before = before.unwrap_or(SystemTime::UNIX_EPOCH);
-        fs::write(&path, text).unwrap();
-        let file = fs::File::options().write(true).open(&path).unwrap();
-        file.set_modified(before + Duration::from_secs(60)).unwrap();
-    }
-
-    fn certificate(dir: &TempDir) -> Result<Certificate, CertificateError> {
-        Certificate::at(&dir.path().join("cert.pem"), &dir.path().join("key.pem"))
-    }
-
-    /// Returns whether a client that trusts this agrees upon keys.
-    fn agrees(certificate: &Certificate, trusted: RootCertStore) -> bool {
-        let client = ClientConfig::builder_with_provider(Arc::new(default_provider()))
-            .with_safe_default_protocol_versions()
-            .unwrap()
-            .with_root_certificates(trusted)
-            .with_no_client_auth();
-        let name = "localhost".try_into().unwrap();
-        let mut client = ClientConnection::new(Arc::new(client), name).unwrap();
-        let mut server = ServerConnection::new(certificate.config()).unwrap();
-        while client.is_handshaking() || server.is_handshaking() {
-            let mut bytes = Vec::new();
-            while client.wants_write() {
-                client.write_tls(&mut bytes).unwrap();
-            }
-            server.read_tls(&mut &bytes[..]).unwrap();
-            server.process_new_packets().unwrap();
-            bytes.clear();
-            while server.wants_write() {
-                server.write_tls(&mut bytes).unwrap();
-            }
-            let mut rest = &bytes[..];
-            while !rest.is_empty() {
-                client.read_tls(&mut rest).unwrap();
-                if client.process_new_packets().is_err() {
-                    return false;
-                }
-            }
-        }
-        true
-    }
-
-    #[test]
-    fn a_certificate_that_is_replaced_counts_from_the_next_connection_on() {
-        let dir = TempDir::new().unwrap();
-        let first = write(&dir);
-        let certificate = certificate(&dir).unwrap();
-        assert!(agrees(&certificate, first.clone()));
-        let second = write(&dir);
-        assert!(agrees(&certificate, second));
-        assert!(!agrees(&certificate, first), "the first one is gone");
-    }
-
-    #[test]
-    fn a_pair_that_is_not_right_yet_does_not_end_the_service() {
-        let dir = TempDir::new().unwrap();
-        let first = write(&dir);
-        let certificate = certificate(&dir).unwrap();
-        let read = |name| fs::read(dir.path().join(name)).unwrap();
-        let old_key = read("key.pem");
-        let second = write(&dir);
-        let (cert, key) = (read("cert.pem"), read("key.pem"));
-        replace(&dir, "key.pem", &old_key);
-        assert!(agrees(&certificate, first.clone()), "half of the new pair");
-        fs::remove_file(dir.path().join("cert.pem")).unwrap();
-        assert!(agrees(&certificate, first), "no pair");
-        replace(&dir, "cert.pem", &cert);
-        replace(&dir, "key.pem", &key);
-        assert!(agrees(&certificate, second), "the whole pair");
-    }
-
-    #[test]
-    fn a_pair_that_could_not_be_read_counts_as_soon_as_it_can() {
-        let dir = TempDir::new().unwrap();
-        let first = write(&dir);
-        let certificate = certificate(&dir).unwrap();
-        let second = write(&dir);
-        let cert = dir.path().join("cert.pem");
-        let right = fs::read(&cert).unwrap();
-        let time = fs::metadata(&cert).unwrap().modified().unwrap();
-        let put = |bytes: &[u8]| {
-            fs::write(&cert, bytes).unwrap();
-            let file = fs::File::options().write(true).open(&cert).unwrap();
-            file.set_modified(time).unwrap();
-        };
-        put(&right[..100]);
-        assert!(agrees(&certificate, first), "half of it is there");
-        put(&right);
-        assert!(agrees(&certificate, second), "all of it, at the same time");
-    }
-
-    #[test]
-    fn while_one_connection_waits_for_the_disk_others_have_the_last_pair() {
-        let dir = TempDir::new().unwrap();
-        let first = write(&dir);
-        let certificate = certificate(&dir).unwrap();
-        let reading = certificate.read.lock().unwrap();
-        write(&dir);
-        assert!(agrees(&certificate, first));
-        drop(reading);
-    }
-
-    #[test]
-    fn a_file_that_has_no_end_is_refused() {
-        let dir = TempDir::new().unwrap();
-        write(&dir);
-        let cert = dir.path().join("cert.pem");
-        for path in [Path::new("/dev/zero"), dir.path()] {
-            let refused = Certificate::at(path, &cert).err().unwrap();
-            assert!(matches!(refused, CertificateError::Kind(_)), "{refused}");
-        }
-    }
-
-    #[test]
-    fn what_cannot_be_right_is_refused_with_the_file() {
-        let dir = TempDir::new().unwrap();
-        let refused = || certificate(&dir).err().unwrap().to_string();
-        assert!(refused().contains("cert.pem: No such file"));
-        write(&dir);
-        let key = fs::read(dir.path().join("key.pem")).unwrap();
-        write(&dir);
-        let cert = dir.path().join("cert.pem");
-        fs::write(dir.path().join("key.pem"), key).unwrap();
-        assert!(refused().contains("key.pem"), "another key: {}", refused());
-        fs::write(&cert, "no certificate").unwrap();
-        assert!(refused().contains("cert.pem"), "{}", refused());
-    }
-}
+mod tests;
