@@ -4,6 +4,7 @@
 import http.server
 import json
 import os
+import select
 import subprocess
 import threading
 import urllib.request
@@ -216,6 +217,29 @@ def test_a_disk_that_is_slow_is_a_warning_with_its_speed_and_keeps_nothing(disk)
     [rate] = [float(word) for word in speed["found"].split(" MB/s")[0].split()[-1:]]
     assert 2 <= rate <= 8, speed
     assert list(disk.directory.iterdir()) == []
+
+
+@pytest.mark.seldom
+def test_certificates_on_a_disk_that_hangs_leave_services_with_an_unknown_trust(
+    disk, start_daemon, tmp_path
+):
+    made = certificate(tmp_path)
+    service = start_daemon("service", extra=made.daemon)
+    chain = disk.directory / "chain.pem"
+    disk.hang()
+    conf = {"enabled": "true", "certChain": str(chain), "privateKey": str(made.key)}
+    settings = settings_of({f"spark.ssl.rpc.{key}": value for key, value in conf.items()})
+    command = [DAEMON, "doctor", "--json", "--services", service.host_port, *settings]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as running:
+        answers, _, _ = select.select([running.stdout], [], [], TIMEOUT_S)
+        # No process ends while a thread of it waits for such a disk.
+        disk.thaw()
+        assert answers, "it waits for the disk"
+        found = json.loads(running.stdout.read())["findings"]
+    assert running.returncode == FAILED
+    shown = only(found, "tls-certificate")
+    assert shown["level"] == "note" and "hangs" in shown["found"], shown
+    assert "its file system hangs" in only(found, "directory")["found"]
 
 
 @pytest.mark.parametrize("operations", [None, ["fsync"], ["write"], ["statfs"]])

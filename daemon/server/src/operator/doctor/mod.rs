@@ -3,6 +3,7 @@
 
 mod certificates;
 mod configuration;
+mod disk_time;
 mod finding;
 mod host;
 mod job;

@@ -31,6 +31,20 @@ pub(in crate::operator::doctor) fn own(days: [Day; 2]) -> (Certificate, KeyPair)
     (dated("own", days).self_signed(&key).unwrap(), key)
 }
 
+/// Changes what a certificate says of itself.
+pub(in crate::operator::doctor) type Change = fn(&mut CertificateParams);
+
+/// Makes another certificate that has signed itself, of this key.
+pub(in crate::operator::doctor) fn own_of(
+    key: &KeyPair,
+    days: [Day; 2],
+    change: Change,
+) -> Certificate {
+    let mut params = dated("own", days);
+    change(&mut params);
+    params.self_signed(key).unwrap()
+}
+
 /// One that signs others.
 pub(in crate::operator::doctor) struct Authority {
     pub(in crate::operator::doctor) cert: Certificate,
@@ -39,17 +53,43 @@ pub(in crate::operator::doctor) struct Authority {
 
 impl Authority {
     pub(in crate::operator::doctor) fn new(days: [Day; 2]) -> Self {
+        Self::with(days, |params| {
+            params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        })
+    }
+
+    pub(in crate::operator::doctor) fn with(days: [Day; 2], change: Change) -> Self {
         let key = KeyPair::generate().unwrap();
         let mut params = dated("authority", days);
-        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        change(&mut params);
         let cert = params.self_signed(&key).unwrap();
         let issuer = Issuer::new(params, key);
         Self { cert, issuer }
     }
 
     pub(in crate::operator::doctor) fn signs(&self, days: [Day; 2]) -> Certificate {
+        self.signs_with(days, |_| {})
+    }
+
+    pub(in crate::operator::doctor) fn signs_with(
+        &self,
+        days: [Day; 2],
+        change: Change,
+    ) -> Certificate {
         let key = KeyPair::generate().unwrap();
-        dated("signed", days).signed_by(&key, &self.issuer).unwrap()
+        let mut params = dated("signed", days);
+        change(&mut params);
+        params.signed_by(&key, &self.issuer).unwrap()
+    }
+
+    /// Signs another authority.
+    pub(in crate::operator::doctor) fn below(&self, days: [Day; 2]) -> Self {
+        let key = KeyPair::generate().unwrap();
+        let mut params = dated("below", days);
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let cert = params.signed_by(&key, &self.issuer).unwrap();
+        let issuer = Issuer::new(params, key);
+        Self { cert, issuer }
     }
 }
 

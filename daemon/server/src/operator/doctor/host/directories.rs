@@ -6,8 +6,6 @@ use std::fs::{self, Metadata};
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::channel;
-use std::thread;
 use std::time::Duration;
 
 use lodestone_store::Environment;
@@ -21,6 +19,7 @@ use super::checks::{
 };
 use super::speed::{self, Measured};
 use crate::config::Config;
+use crate::operator::doctor::disk_time::{self, DISK_TIMEOUT};
 use crate::operator::doctor::finding::{Check, Finding};
 use crate::operator::figures::megabytes;
 
@@ -45,9 +44,6 @@ const FILE_SYSTEMS: [(u32, &str); 7] = [
 const GROUP_AND_OTHERS_WRITE: u32 = 0o022;
 const STICKY: u32 = 0o1000;
 const ANYONE_EXECUTES: u32 = 0o111;
-
-/// A disk that takes so long does not work. Measuring its speed takes a few seconds.
-const DISK_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// What is found about one directory, and where it is.
 #[derive(Default)]
@@ -84,15 +80,13 @@ pub(super) fn all(config: &Config) -> Vec<Finding> {
     found
 }
 
-/// Looks at a directory in a thread of its own: a file system on the network may hang for ever.
+/// Looks at a directory for so long.
 pub(super) fn within(
     dir: &Path,
     time: Duration,
     look: impl FnOnce() -> Looked + Send + 'static,
 ) -> Looked {
-    let (sender, answers) = channel();
-    thread::spawn(move || sender.send(look()));
-    answers.recv_timeout(time).unwrap_or_else(|_| {
+    disk_time::within(time, look).unwrap_or_else(|| {
         let name = dir.display();
         let seconds = time.as_secs();
         let text = format!("{name} gives no answer within {seconds} s: its file system hangs");

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Checks of services: each is asked from this host, as a driver or an executor would ask it.
 
+mod accepted;
 pub(super) mod checks;
 mod clock;
 mod presented;
@@ -22,6 +23,7 @@ use lodestone_wire::extension::hello::{Hello, HelloReply};
 
 use self::checks::{ADDRESS, PROTOCOL, REACH, SAME, STATE, VERSION};
 use self::clock::{Difference, difference};
+use self::presented::Trust;
 use super::configuration::services::addresses;
 use super::finding::{Finding, Level};
 use super::settings::Settings;
@@ -88,8 +90,13 @@ pub(super) fn all(listed: &str, clients: &Clients<'_>) -> Vec<Finding> {
         Err(finding) => return vec![finding],
     };
     let mut answered = Vec::new();
+    // Read once, and before the threads: each would wait for a disk that hangs.
+    let with_tls = clients.settings.filter(|settings| settings.has_tls());
+    let trust = with_tls.map(Trust::of);
     for part in services.chunks(AT_A_TIME) {
-        for (findings, reply) in at_once(part, |name, known| one(name, known, clients)) {
+        for (findings, reply) in at_once(part, |name, known| {
+            one(name, known, clients, trust.as_ref())
+        }) {
             found.extend(findings);
             answered.extend(reply);
         }
@@ -152,13 +159,18 @@ fn at_once(
     })
 }
 
-fn one(name: &str, known: Option<SocketAddr>, clients: &Clients<'_>) -> Asked {
+fn one(
+    name: &str,
+    known: Option<SocketAddr>,
+    clients: &Clients<'_>,
+    trust: Option<&Trust>,
+) -> Asked {
     let first = match known {
         Some(address) => Ok(Some(address)),
         None => resolved(name).map(|all| all.first().copied()),
     };
     match first {
-        Ok(Some(address)) => at(name, address, clients),
+        Ok(Some(address)) => at(name, address, clients, trust),
         Ok(None) => {
             let text = format!("{name} resolves to no address on this host");
             (vec![ADDRESS.error(text)], None)
@@ -167,7 +179,7 @@ fn one(name: &str, known: Option<SocketAddr>, clients: &Clients<'_>) -> Asked {
     }
 }
 
-fn at(name: &str, address: SocketAddr, clients: &Clients<'_>) -> Asked {
+fn at(name: &str, address: SocketAddr, clients: &Clients<'_>, trust: Option<&Trust>) -> Asked {
     let watch = Stopwatch::start();
     let at = address.to_string();
     let reply = match greeting(&at) {
@@ -184,8 +196,8 @@ fn at(name: &str, address: SocketAddr, clients: &Clients<'_>) -> Asked {
     }];
     found.push(state(name, &reply));
     found.extend(protection::all(name, &at, clients));
-    if let Some(settings) = clients.settings.filter(|settings| settings.has_tls()) {
-        found.extend(tls::check(name, address, settings));
+    if let Some(trust) = trust {
+        found.extend(tls::check(name, address, trust));
     }
     let answered = Answered {
         address: name.to_owned(),

@@ -3,16 +3,13 @@
 //! of hosts with it, so neither does this.
 
 use std::path::Path;
-use std::time::Duration;
 
-use rustls::client::verify_server_cert_signed_by_trust_anchor;
-use rustls::crypto::ring::default_provider;
-use rustls::pki_types::{CertificateDer, UnixTime};
-use rustls::server::ParsedCertificate;
-use rustls::{CertificateError, Error, RootCertStore};
+use rustls::pki_types::CertificateDer;
 
+use super::accepted::{Accepted, Refusal, accepted};
 use super::checks::TLS_CERTIFICATE;
 use crate::operator::doctor::certificates;
+use crate::operator::doctor::disk_time::{self, DISK_TIMEOUT};
 use crate::operator::doctor::finding::{Finding, Level};
 use crate::operator::doctor::settings::Settings;
 use crate::service::certificate::chain;
@@ -28,6 +25,11 @@ const TRUST_KEYS: [&str; 7] = [
     "spark.ssl.rpc.trustStore",
 ];
 
+const UNSIGNED: &str = "nothing in the application's certChain has signed it";
+
+const APPEND: &str = "Append what has signed the certificates of services to the file of \
+                      spark.ssl.rpc.certChain.";
+
 /// The certificates that an application takes.
 #[derive(Debug)]
 pub(super) enum Trust {
@@ -37,6 +39,8 @@ pub(super) enum Trust {
     Listed(Vec<CertificateDer<'static>>),
     /// What is in a trust store that is on other hosts, if there is one.
     Absent(String),
+    /// What is in a trust store that is here, and which only a JVM reads.
+    Stored(String),
     /// What a file says that this program cannot read.
     Unread(String),
 }
@@ -48,16 +52,27 @@ impl Trust {
             return Self::Unread("a key of spark.ssl has a reference".to_owned());
         }
         let pair = [settings.of_tls("certChain"), settings.of_tls("privateKey")];
-        match (pair, settings.of_tls("trustStore")) {
-            ([Some(path), Some(_)], _) => match chain(Path::new(path)) {
-                Ok(listed) => Self::Listed(listed),
-                Err(error) => Self::Unread(error.to_string()),
-            },
-            (_, Some(store)) if Path::new(store).exists() => {
-                Self::Unread(format!("only a JVM reads {store}"))
-            }
-            (_, Some(store)) => Self::Absent(store.to_owned()),
-            _ => Self::Everything,
+        let (path, read) = match (pair, settings.of_tls("trustStore")) {
+            ([Some(path), Some(_)], _) => (path, Self::in_chain as fn(&str) -> Self),
+            (_, Some(store)) => (store, Self::in_store as fn(&str) -> Self),
+            _ => return Self::Everything,
+        };
+        let name = path.to_owned();
+        disk_time::within(DISK_TIMEOUT, move || read(&name))
+            .unwrap_or_else(|| Self::Unread(format!("the file system of {path} hangs")))
+    }
+
+    fn in_chain(path: &str) -> Self {
+        match chain(Path::new(path)) {
+            Ok(listed) => Self::Listed(listed),
+            Err(error) => Self::Unread(error.to_string()),
+        }
+    }
+
+    fn in_store(path: &str) -> Self {
+        match Path::new(path).exists() {
+            true => Self::Stored(path.to_owned()),
+            false => Self::Absent(path.to_owned()),
         }
     }
 }
@@ -72,74 +87,77 @@ pub(super) fn judged(
     let (level, text) = certificates::judged(shown, now_s);
     let text = format!("the certificate of {name} {text}");
     let at = |level, words: &str| TLS_CERTIFICATE.at(level, format!("{text}; {words}"));
+    // What to do about a certificate that expires comes first.
+    let is_valid = level == Level::Ok;
     match trust {
         Trust::Everything => {
             let words = "without spark.ssl.rpc.trustStore Spark takes any certificate, also that \
                          of an attacker";
-            at(level.clamp(Level::Note, Level::Warning), words)
-                .instead("Set spark.ssl.rpc.trustStore to a store with what signs certificates.")
-        }
-        Trust::Absent(store) => at(
-            level.max(Level::Note),
-            &format!(
-                "{store} is not on this host, and where it is missing Spark takes any certificate"
-            ),
-        )
-        .instead("Look whether the trust store is on every host of the application."),
-        // A JVM looks at no date of a certificate that it trusts itself.
-        Trust::Listed(listed) if shown.first().is_some_and(|own| listed.contains(own)) => at(
-            level.min(Level::Warning),
-            "the application trusts this very certificate, whatever its dates",
-        ),
-        Trust::Listed(listed) => match signed(shown, listed, now_s) {
-            Signed::Yes => at(level, "the application trusts what has signed it"),
-            Signed::No => at(
-                Level::Error,
-                "nothing in the application's certChain has signed it",
-            )
-            .instead(
-                "Append what has signed the certificates of services to the file of \
-                 spark.ssl.rpc.certChain.",
-            ),
-            Signed::Unknown(why) => {
-                let words = format!("whether the application trusts it is unknown ({why})");
-                at(level.max(Level::Note), &words)
+            let finding = at(level.clamp(Level::Note, Level::Warning), words);
+            match is_valid {
+                true => finding.instead(
+                    "Set spark.ssl.rpc.trustStore to a store with what signs certificates.",
+                ),
+                false => finding,
             }
-        },
+        }
+        Trust::Absent(store) => {
+            let words = format!(
+                "{store} is not on this host, and where it is missing Spark takes any certificate"
+            );
+            let finding = at(level.max(Level::Note), &words);
+            match is_valid {
+                true => finding
+                    .instead("Look whether the trust store is on every host of the application."),
+                false => finding,
+            }
+        }
+        Trust::Listed(listed) => {
+            let (range, words) = by_list(shown, listed, now_s);
+            match words {
+                Some(words) => at(level.clamp(range[0], range[1]), &words),
+                None => at(Level::Error, UNSIGNED).instead(APPEND),
+            }
+        }
+        Trust::Stored(store) => {
+            let words = format!("only a JVM reads {store}, which says whom the application trusts");
+            at(level, &words)
+        }
         Trust::Unread(why) => at(
-            level,
+            level.max(Level::Note),
             &format!("whether the application trusts it is unknown ({why})"),
         ),
     }
 }
 
-enum Signed {
-    Yes,
-    No,
-    Unknown(Error),
-}
-
-fn signed(shown: &[CertificateDer<'_>], trusted: &[CertificateDer<'static>], now_s: i64) -> Signed {
-    let mut roots = RootCertStore::empty();
-    roots.add_parsable_certificates(trusted.iter().cloned());
-    let now = Duration::from_secs(u64::try_from(now_s).unwrap_or_default());
-    let first = shown.split_first().ok_or(Error::NoCertificatesPresented);
-    let verified = first.and_then(|(own, others)| {
-        verify_server_cert_signed_by_trust_anchor(
-            &ParsedCertificate::try_from(own)?,
-            &roots,
-            others,
-            UnixTime::since_unix_epoch(now),
-            default_provider().signature_verification_algorithms.all,
-        )
-    });
-    match verified {
-        Ok(()) => Signed::Yes,
-        Err(Error::InvalidCertificate(
-            CertificateError::UnknownIssuer | CertificateError::BadSignature,
-        )) => Signed::No,
-        Err(error) => Signed::Unknown(error),
-    }
+/// Returns the best and the worst level that a chain can have, and why. Without words nothing that
+/// is listed has signed it.
+fn by_list(
+    shown: &[CertificateDer<'_>],
+    listed: &[CertificateDer<'static>],
+    now_s: i64,
+) -> ([Level; 2], Option<String>) {
+    let (least, worst, words) = match accepted(shown, listed, now_s) {
+        Accepted::Itself => (
+            Level::Ok,
+            Level::Warning,
+            "the application trusts this very certificate, whatever its dates".to_owned(),
+        ),
+        Accepted::Yes => {
+            let words = "the application trusts what has signed it";
+            (Level::Ok, Level::Error, words.to_owned())
+        }
+        Accepted::No(Refusal::Unsigned) => return ([Level::Error; 2], None),
+        Accepted::No(refusal) => {
+            let words = format!("JVMs refuse it: {}", refusal.why());
+            (Level::Error, Level::Error, words)
+        }
+        Accepted::Unknown(why) => {
+            let words = format!("whether the application trusts it is unknown ({why})");
+            (Level::Warning, Level::Error, words)
+        }
+    };
+    ([least, worst], Some(words))
 }
 
 #[cfg(test)]

@@ -20,14 +20,13 @@ use super::presented::{self, Trust};
 use crate::metrics::stopwatch::Stopwatch;
 use crate::operator::doctor::certificates::now_s;
 use crate::operator::doctor::finding::Finding;
-use crate::operator::doctor::settings::Settings;
 
 /// Returns what is wrong with TLS at a service, and with its certificate.
-pub(super) fn check(name: &str, address: SocketAddr, settings: &Settings) -> Vec<Finding> {
+pub(super) fn check(name: &str, address: SocketAddr, trust: &Trust) -> Vec<Finding> {
     match handshake(address) {
         Ok(chain) => vec![
             TLS.ok(format!("{name} has a certificate and speaks TLS")),
-            presented::judged(name, &chain, &Trust::of(settings), now_s()),
+            presented::judged(name, &chain, trust, now_s()),
         ],
         Err(error) => vec![TLS.error(format!(
             "spark.ssl.rpc.enabled is on, and {name} does not speak TLS ({error})"

@@ -109,5 +109,20 @@ fn a_chain_in_pem_takes_the_place_of_the_trust_store_as_in_spark() {
         "spark.ssl.rpc.certChain=${x}",
         "spark.ssl.rpc.privateKey=/k",
     ]);
-    expect(&shown, &unknown, "ok", "has a reference");
+    expect(&shown, &unknown, "note", "has a reference");
+    let gone = trust(&[
+        TLS,
+        "spark.ssl.rpc.certChain=/no/such/chain",
+        "spark.ssl.rpc.privateKey=/k",
+    ]);
+    expect(&shown, &gone, "note", "/no/such/chain");
+}
+
+#[test]
+fn an_expired_certificate_is_to_be_replaced_whatever_the_application_trusts() {
+    let shown = [own(OVER).0.der().clone()];
+    for trust in [Trust::Everything, Trust::Absent("/t".to_owned())] {
+        let (_, line) = found(&shown, &trust);
+        assert!(line.contains("-> Give the daemon a certificate"), "{line}");
+    }
 }
