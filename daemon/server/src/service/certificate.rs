@@ -16,6 +16,8 @@ use zeroize::Zeroizing;
 
 use super::{kernel_tls, suites};
 
+pub mod key_form;
+
 /// The longest file.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 

@@ -12,19 +12,33 @@ use crate::config::Config;
 use crate::operator::doctor::certificates::{judged, now_s};
 use crate::operator::doctor::finding::Finding;
 use crate::operator::doctor::settings::Settings;
+use crate::service::certificate::key_form::KeyForm;
 use crate::service::certificate::{Certificate, CertificateError, chain};
 
 const OTHERS_READ: u32 = 0o004;
 const OTHERS_WRITE: u32 = 0o002;
 const OTHERS_ENTER: u32 = 0o001;
+/// In such a directory nobody replaces the file of another user.
+const STICKY: u32 = 0o1000;
+
+const CONVERT: &str = "Write it as PKCS#8 (openssl pkcs8 -topk8 -nocrypt -in KEY -out NEW), with \
+                       the mode of the old file.";
+
+/// What reads a pair: it takes other forms of keys.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Reader {
+    Daemon,
+    Spark,
+}
 
 /// Two files, and how a user names them.
 struct Pair {
     names: [&'static str; 2],
     cert: PathBuf,
     key: PathBuf,
-    /// Whether the key can be read without a password.
-    is_open: bool,
+    /// Whether a password of the key is known, and who reads it.
+    has_password: bool,
+    reader: Reader,
     /// What it means if there is no such file.
     absent: fn(String) -> Option<Finding>,
 }
@@ -37,7 +51,8 @@ pub(super) fn of_daemon(config: &Config) -> Vec<Finding> {
         names: ["--tls-cert", "--tls-key"],
         cert,
         key,
-        is_open: true,
+        has_password: false,
+        reader: Reader::Daemon,
         absent: |text| Some(CERTIFICATE.error(text)),
     };
     pair.look_in_time()
@@ -54,7 +69,8 @@ pub(super) fn of_spark(settings: &Settings) -> Vec<Finding> {
         names: ["spark.ssl.rpc.certChain", "spark.ssl.rpc.privateKey"],
         cert,
         key,
-        is_open: settings.of_tls("privateKeyPassword").is_none(),
+        has_password: settings.of_tls("privateKeyPassword").is_some(),
+        reader: Reader::Spark,
         absent: match settings.is_past {
             true => |_| None,
             false => |text| {
@@ -75,25 +91,79 @@ impl Pair {
     fn look(&self) -> Vec<Finding> {
         let [cert_name, key_name] = self.names;
         let mut found = Vec::new();
-        match Certificate::at(&self.cert, &self.key) {
-            Err(CertificateError::File { path, source })
-                if source.kind() == ErrorKind::NotFound =>
-            {
-                let text = format!("{cert_name}, {key_name}: {} is not here", path.display());
-                found.extend((self.absent)(text));
-            }
-            Err(error) if self.is_open => {
-                found.push(CERTIFICATE.error(format!("{cert_name}, {key_name}: {error}")));
-            }
-            _ => {}
-        }
-        if let Ok(chain) = chain(&self.cert) {
+        let listed = chain(&self.cert);
+        found.extend(match &listed {
+            Ok(_) => self.key(),
+            Err(error) => self.refused(error),
+        });
+        if let Ok(chain) = listed {
             let (level, text) = judged(&chain, now_s());
             let text = format!("{cert_name} {} {text}", self.cert.display());
             found.push(CERTIFICATE.at(level, text));
         }
         found.extend(key_file(key_name, &self.key));
         found
+    }
+
+    /// Judges the key of a certificate that is right.
+    fn key(&self) -> Option<Finding> {
+        let form = match (self.reader, KeyForm::at(&self.key)) {
+            (_, Err(error)) => return self.refused(&error),
+            (Reader::Daemon, Ok(_)) => KeyForm::Pkcs8,
+            (Reader::Spark, Ok(form)) => form,
+        };
+        let key = format!("{} {}", self.names[1], self.key.display());
+        match form {
+            KeyForm::Encrypted => (!self.has_password).then(|| {
+                CERTIFICATE
+                    .note(format!("{key} has a password, and so cannot be judged"))
+                    .instead(
+                        "Nothing, if Spark gets it: spark.ssl.rpc.privateKeyPassword, or \
+                         _SPARK_SSL_RPC_PRIVATE_KEY_PASSWORD in the environment.",
+                    )
+            }),
+            KeyForm::Older => {
+                let text = format!("{key} is no PKCS#8 (BEGIN PRIVATE KEY): Spark does not start");
+                Some(CERTIFICATE.error(text).instead(CONVERT))
+            }
+            KeyForm::Ed25519 => {
+                let text = format!("{key} is of Ed25519: Spark does not start");
+                let remedy = "Make a pair of RSA or ECDSA.";
+                Some(CERTIFICATE.error(text).instead(remedy))
+            }
+            KeyForm::Pkcs8 | KeyForm::Other => {
+                let refused = Certificate::at(&self.cert, &self.key).err();
+                refused.and_then(|error| self.refused(&error))
+            }
+        }
+    }
+
+    fn refused(&self, error: &CertificateError) -> Option<Finding> {
+        let [cert_name, key_name] = self.names;
+        let text = format!("{cert_name}, {key_name}: {error}");
+        match (self.reader, error) {
+            (_, CertificateError::File { path, source })
+                if source.kind() == ErrorKind::NotFound =>
+            {
+                let path = path.display();
+                (self.absent)(format!("{cert_name}, {key_name}: {path} is not here"))
+            }
+            (_, CertificateError::File { source, .. })
+                if source.kind() == ErrorKind::PermissionDenied =>
+            {
+                let remedy = "Run this command as the user of the daemon, or of Spark: others need \
+                              not be able to read it.";
+                Some(CERTIFICATE.note(text).instead(remedy))
+            }
+            // The library of a JVM takes more kinds than that of the daemon.
+            (Reader::Spark, CertificateError::Pair { source, .. })
+                if !matches!(source, rustls::Error::InconsistentKeys(_)) =>
+            {
+                let remedy = "Nothing, if Spark starts with it: this program knows fewer kinds.";
+                Some(CERTIFICATE.note(text).instead(remedy))
+            }
+            _ => Some(CERTIFICATE.error(text)),
+        }
     }
 }
 
@@ -104,10 +174,24 @@ fn key_file(name: &str, path: &Path) -> Option<Finding> {
     let own = mode(&path).ok()?;
     let mut above = path.ancestors().skip(1);
     let is_open = above.all(|dir| mode(dir).is_ok_and(|mode| mode & OTHERS_ENTER != 0));
-    let is_bad = own & (OTHERS_READ | OTHERS_WRITE) != 0;
-    let text = format!("{name} {} has mode {:o}", path.display(), own & 0o7777);
-    (is_open && is_bad)
-        .then(|| KEY_FILE.warning(format!("{text}: any user can read or replace it")))
+    if !is_open {
+        return None;
+    }
+    let key = path.display();
+    if own & (OTHERS_READ | OTHERS_WRITE) != 0 {
+        let text = format!("{name} {key} has mode {:o}", own & 0o7777);
+        return Some(KEY_FILE.warning(format!("{text}: any user can read or replace it")));
+    }
+    let folder = path.parent()?;
+    let its = mode(folder).ok()?;
+    (its & OTHERS_WRITE != 0 && its & STICKY == 0).then(|| {
+        let folder = folder.display();
+        let text = format!("{name} {key}: any user can replace it, since {folder} has mode");
+        let remedy = format!("Let only its user write to {folder} (chmod go-w).");
+        KEY_FILE
+            .warning(format!("{text} {:o}", its & 0o7777))
+            .instead(remedy)
+    })
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use std::os::unix::fs::PermissionsExt;
 use tempfile::TempDir;
 
 use super::*;
-use crate::operator::doctor::certificates::tests::own;
+use crate::operator::doctor::certificates::tests::{own, own_of};
 
 const FOREVER: [(i32, u8, u8); 2] = [(2000, 1, 1), (2999, 1, 1)];
 
@@ -125,14 +125,85 @@ fn a_key_that_any_user_can_read_is_a_warning_unless_nobody_can_come_to_it() {
     }
 }
 
+/// A key in a form with this name.
+fn labelled(label: &str) -> String {
+    format!("-----BEGIN {label}-----\nAAAA\n-----END {label}-----\n")
+}
+
 #[test]
-fn a_key_with_a_password_is_left_to_spark() {
+fn a_key_with_a_password_is_left_to_spark_and_its_certificate_is_not() {
     let made = Made::new(FOREVER);
-    made.write(
-        "key.pem",
-        "-----BEGIN ENCRYPTED PRIVATE KEY-----\nAAAA\n-----END ENCRYPTED PRIVATE KEY-----\n",
-    );
-    let found = shown(made.spark(&["spark.ssl.rpc.privateKeyPassword=x"]));
+    made.write("key.pem", &labelled("ENCRYPTED PRIVATE KEY"));
+    let password = "spark.ssl.rpc.privateKeyPassword=x";
+    let found = shown(made.spark(&[password]));
     assert_eq!((found.len(), found[0].1), (1, "ok"), "{found:?}");
-    assert_eq!(made.both()[0][0].1, "error");
+    let [spark, daemon] = made.both();
+    assert_eq!((spark[0].1, daemon[0].1), ("note", "error"));
+    let name = "_SPARK_SSL_RPC_PRIVATE_KEY_PASSWORD";
+    assert!(spark[0].2.contains(name), "{spark:?}");
+    made.write("cert.pem", "");
+    assert_eq!(shown(made.spark(&[password]))[0].1, "error");
+    let made = Made::new(FOREVER);
+    made.write("key.pem", &own(FOREVER).1.serialize_pem());
+    assert_eq!(shown(made.spark(&[password]))[0].1, "error", "another key");
+    fs::remove_file(made.path("key.pem")).unwrap();
+    fs::create_dir(made.path("key.pem")).unwrap();
+    assert_eq!(shown(made.spark(&[password]))[0].1, "error", "a directory");
+}
+
+#[test]
+fn a_form_of_keys_that_spark_does_not_take_is_an_error_with_the_command_that_converts_it() {
+    for label in ["RSA PRIVATE KEY", "EC PRIVATE KEY"] {
+        let made = Made::new(FOREVER);
+        made.write("key.pem", &labelled(label));
+        let found = shown(made.spark(&[]));
+        assert_eq!((found[0].0, found[0].1), ("certificate", "error"));
+        assert!(found[0].2.contains("openssl pkcs8 -topk8"), "{found:?}");
+    }
+    let made = Made::new(FOREVER);
+    let key = rcgen::KeyPair::generate_for(&rcgen::PKCS_ED25519).unwrap();
+    made.write("cert.pem", &own_of(&key, FOREVER, |_| {}).pem());
+    made.write("key.pem", &key.serialize_pem());
+    let [spark, daemon] = made.both();
+    assert_eq!((spark[0].1, daemon[0].1), ("error", "ok"));
+    assert!(spark[0].2.contains("Ed25519"), "{spark:?}");
+}
+
+#[test]
+fn a_kind_of_key_that_only_a_jvm_knows_is_a_note_for_spark_and_an_error_for_a_daemon() {
+    let made = Made::new(FOREVER);
+    // A key of PKCS#8 without content.
+    made.write("key.pem", &labelled("PRIVATE KEY"));
+    let [spark, daemon] = made.both();
+    assert_eq!((spark[0].1, daemon[0].1), ("note", "error"));
+}
+
+#[test]
+fn a_file_that_only_another_user_may_read_is_a_note_with_the_user_to_be() {
+    let made = Made::new(FOREVER);
+    let path = made.path("key.pem");
+    let source = std::io::Error::from(ErrorKind::PermissionDenied);
+    let pair = Pair {
+        names: ["--tls-cert", "--tls-key"],
+        cert: made.path("cert.pem"),
+        key: path.clone(),
+        has_password: false,
+        reader: Reader::Daemon,
+        absent: |_| None,
+    };
+    let found = pair.refused(&CertificateError::File { path, source });
+    let (_, level, line) = found.unwrap().shown();
+    assert_eq!(level, "note");
+    assert!(line.contains("-> Run this command as the user"), "{line}");
+}
+
+#[test]
+fn a_key_in_a_directory_where_any_user_may_replace_it_is_a_warning_unless_it_is_sticky() {
+    let made = Made::new(FOREVER);
+    made.allow("", 0o777);
+    made.expect("key-file", "warning", "any user can replace it");
+    made.allow("", 0o1777);
+    for found in made.both() {
+        assert!(found.iter().all(|one| one.1 == "ok"), "{found:?}");
+    }
 }
