@@ -55,7 +55,7 @@ def test_a_container_has_the_memory_that_the_daemon_needs_beside_its_own(name):
     container = container_of(name)
     [flag] = [word for word in container["args"] if word.startswith("--memory=")]
     memory = int(flag.removeprefix("--memory=").removesuffix("MiB"))
-    beside = max(192, memory // 4) if memory < 512 else memory // 8
+    beside = max(192, memory // 8)
     flags = {word.partition("=")[0] for word in container["args"]}
     # Each connection may encrypt.
     beside += 4096 * max(64 * ("--secrets" in flags), 144 * ("--tls-cert" in flags)) // 1024

@@ -11,7 +11,7 @@
      connections may encrypt, which takes 64 KiB with secrets, and 144 KiB with TLS. */}}
 {{- define "lodestone.containerMemory" -}}
 {{- $memory := include "lodestone.memory" . | int64 -}}
-{{- $beside := ternary (max 192 (div $memory 4)) (div $memory 8) (lt $memory 512) -}}
+{{- $beside := max 192 (div $memory 8) -}}
 {{- $secrets := ternary 256 0 (ne .Values.secrets.existingSecret "") -}}
 {{ add $memory $beside (ternary 576 $secrets (ne .Values.tls.existingSecret "")) }}
 {{- end -}}

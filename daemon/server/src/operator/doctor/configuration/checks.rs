@@ -65,6 +65,11 @@ RPC_ENCRYPTION "rpc-encryption" Error
      spark.ssl.rpc.certChain and spark.ssl.rpc.privateKey to absolute paths: Spark then trusts \
      what is in the former, and no trust store."
 
+TLS_KEYS "tls-keys" Error
+    "`spark.ssl.rpc.enabled` is on, and Spark finds no keys: it does not start"
+    "Set spark.ssl.rpc.keyStore, or spark.ssl.rpc.openSslEnabled=true with both \
+     spark.ssl.rpc.certChain and spark.ssl.rpc.privateKey."
+
 SERIALIZER "serializer-not-relocatable" Warning
     "shuffles of RDDs with other keys or values than numbers, texts and arrays of numbers are left \
      to plain Spark (`SERIALIZER_NOT_RELOCATABLE`); Spark SQL and PySpark have serializers of \

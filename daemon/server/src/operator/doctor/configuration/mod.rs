@@ -10,6 +10,7 @@ mod obstacles;
 pub(super) mod services;
 #[cfg(test)]
 mod tests;
+mod tls;
 
 use self::checks::{MASTER, REFERENCE};
 use super::finding::Finding;
@@ -19,6 +20,7 @@ use super::settings::Settings;
 pub(super) fn all(settings: &Settings) -> Vec<Finding> {
     let mut found = obstacles::all(settings);
     found.extend(keys::all(settings));
+    found.extend(settings.known(tls::all));
     let areas = [services::all, engines::all];
     found.extend(areas.iter().flat_map(|check| settings.known(check)));
     found.extend(cluster::all(settings));

@@ -132,13 +132,35 @@ fn each_setting_of_security_that_services_do_not_have_is_an_error_with_its_reaso
             "spark.authenticate.secret.file",
         ),
         (
-            &["spark.ssl.rpc.enabled=true", "spark.lodestone.services="],
+            &[
+                "spark.ssl.rpc.enabled=true",
+                "spark.ssl.rpc.keyStore=/k.p12",
+                "spark.lodestone.services=",
+            ],
             "rpc-encryption",
             "spark.ssl.rpc.certChain",
         ),
     ] {
         expect(changes, Some("4.1.4"), (check, "error", words));
     }
+}
+
+#[test]
+fn tls_without_the_keys_that_spark_looks_for_stops_it_at_its_start() {
+    let pair = [
+        "spark.ssl.rpc.enabled=true",
+        "spark.ssl.rpc.certChain=/tls/tls.crt",
+        "spark.ssl.rpc.privateKey=/tls/tls.key",
+    ];
+    let words = "Set spark.ssl.rpc.openSslEnabled=true: without it";
+    expect(&pair, Some("4.1.4"), ("tls-keys", "error", words));
+    for changes in [&pair[..1], &pair[..2]] {
+        let words = "Set spark.ssl.rpc.keyStore";
+        expect(changes, Some("4.1.4"), ("tls-keys", "error", words));
+    }
+    let half = [pair[0], pair[1], "spark.ssl.rpc.openSslEnabled=true"];
+    let words = "without both certChain and privateKey";
+    expect(&half, Some("4.1.4"), ("tls-keys", "error", words));
 }
 
 #[test]
@@ -179,6 +201,7 @@ fn a_secret_that_services_have_and_a_cipher_that_they_know_are_no_faults() {
         "spark.lodestone.services=",
         "spark.ssl.rpc.certChain=/tls/tls.crt",
         "spark.ssl.rpc.privateKey=/tls/tls.key",
+        "spark.ssl.rpc.openSslEnabled=true",
     ];
     assert_eq!(bad(&with(&in_pem, None)), []);
 }

@@ -235,13 +235,13 @@ fn memory_that_does_not_fit_into_the_host_or_the_control_group_is_an_error() {
         "the limit of the control group is",
     );
     assert_eq!(made.with(&["--memory", "800MiB"]), []);
-    // 256 MiB, and 128 MiB beside them.
-    made.write("groups/unit/memory.max", "402653183\n");
+    // 256 MiB, and 192 MiB beside them.
+    made.write("groups/unit/memory.max", "469762047\n");
     made.expect(
         &["--memory", "auto"],
         "memory",
         "error",
-        "needs up to 402.6 MB",
+        "needs up to 469.7 MB",
     );
     // The first version of control groups has other files.
     let made = Made::new();
@@ -370,8 +370,8 @@ fn a_program_for_the_plugin_that_cannot_run_is_a_warning() {
 fn connections_that_encrypt_need_memory_beside() {
     let made = Made::new();
     let secret = made.folder.path().join("secret").display().to_string();
-    // 512 MiB, an eighth of it or 128 MiB, and 256 MiB for 4,096 connections.
-    let limit = 896_u64 << 20;
+    // 512 MiB, 192 MiB beside them, and 256 MiB for 4,096 connections.
+    let limit = 960_u64 << 20;
     let flags = [
         "--memory",
         "512m",
@@ -383,5 +383,5 @@ fn connections_that_encrypt_need_memory_beside() {
     made.write("groups/unit/memory.max", &format!("{limit}\n"));
     assert_eq!(made.with(&flags), []);
     made.write("groups/unit/memory.max", &format!("{}\n", limit - 1));
-    made.expect(&flags, "memory", "error", "needs up to 939.5 MB");
+    made.expect(&flags, "memory", "error", "needs up to 1,006.6 MB");
 }

@@ -31,6 +31,8 @@ const PLANTED: &[Planted] = &[
         &["master"]),
     (SETTINGS, "each_setting_of_security_that_services_do_not_have_is_an_error_with_its_reason",
         &["cipher-unknown", "secret-not-shared", "rpc-encryption"]),
+    (SETTINGS, "tls_without_the_keys_that_spark_looks_for_stops_it_at_its_start",
+        &["tls-keys"]),
     (SETTINGS,
         "a_serializer_and_a_codec_that_leave_shuffles_to_spark_are_warnings_except_in_mode_remote",
         &["serializer-not-relocatable", "codec-not-concatenable"]),

@@ -58,7 +58,7 @@ fn traps_of_yarn_and_kubernetes_are_found() {
         (
             "memory-overhead",
             "warning",
-            "Set spark.executor.memoryOverhead=768m",
+            "Set spark.executor.memoryOverhead=832m",
         ),
     );
     let large = [
@@ -74,11 +74,11 @@ fn traps_of_yarn_and_kubernetes_are_found() {
         None,
         ("memory-overhead", "warning", "memoryOverhead=2432m"),
     );
-    let raised = [&yarn[..], &["spark.executor.memoryOverhead=768"]].concat();
+    let raised = [&yarn[..], &["spark.executor.memoryOverhead=832"]].concat();
     assert_eq!(bad(&with(&raised, None)), []);
     // What a key of Kubernetes adds is not there on YARN, and Spark 4 has a key for the least.
     let of_pods = [&yarn[..], &["spark.kubernetes.memoryOverheadFactor=0.9"]].concat();
-    expect(&of_pods, None, ("memory-overhead", "warning", "=768m"));
+    expect(&of_pods, None, ("memory-overhead", "warning", "=832m"));
     let more = [&yarn[..], &["spark.executor.minMemoryOverhead=1g"]].concat();
     expect(
         &more,
