@@ -39,7 +39,9 @@ def certificate(folder: Path, begins: str = "-1H", days: int = 90) -> Certificat
     """Makes one that is valid for this number of days, from a time in the form of `keytool`."""
     made = Certificate(folder / "store.p12", folder / "cert.pem", folder / "key.pem")
     run(
-        *"keytool -genkeypair -keyalg RSA -alias spark -dname CN=localhost".split(),
+        # In local time a day may have another length than 24 hours.
+        *"keytool -J-Duser.timezone=UTC -genkeypair -keyalg RSA -alias spark".split(),
+        *("-dname", "CN=localhost"),
         *"-ext SAN=dns:localhost,ip:127.0.0.1 -storetype PKCS12".split(),
         *("-startdate", begins, "-validity", str(days)),
         *("-keystore", made.store, "-storepass", PASSWORD),

@@ -46,8 +46,12 @@ class Gates:
             threading.Thread(target=self._arrive, args=(connection,), daemon=True).start()
 
     def _arrive(self, connection: socket.socket) -> None:
-        with connection.makefile("rb") as stream:
-            line = stream.readline(MAX_LINE)
+        try:
+            with connection.makefile("rb") as stream:
+                line = stream.readline(MAX_LINE)
+        except OSError:  # its process was killed
+            connection.close()
+            return
         arrival = ARRIVAL.fullmatch(line)
         if arrival is None:
             # Its process was killed before it could send the name of the gate. Any other line is of

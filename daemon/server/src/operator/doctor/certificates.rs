@@ -77,7 +77,7 @@ fn one(certificate: &CertificateDer<'_>, now_s: i64) -> (Level, String) {
 fn outdated(certificate: &CertificateDer<'_>, now_s: i64) -> Option<String> {
     let (level, text) = one(certificate, now_s);
     let (_, parsed) = X509Certificate::from_der(certificate).ok()?;
-    (level == Level::Error).then(|| format!("that of {}, beside it, {text}", parsed.subject()))
+    (level >= Level::Warning).then(|| format!("that of {}, beside it, {text}", parsed.subject()))
 }
 
 fn date(time: &ASN1Time) -> String {

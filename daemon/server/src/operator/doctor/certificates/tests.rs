@@ -150,6 +150,16 @@ fn a_certificate_beside_it_that_expired_is_a_warning_with_its_name() {
 }
 
 #[test]
+fn a_certificate_beside_it_that_expires_soon_is_a_warning_with_its_name() {
+    let authority = Authority::new([(2030, 1, 1), (2030, 7, 4)]);
+    let chain = [authority.signs(LONG), authority.cert].map(|one| one.der().clone());
+    let (level, text) = judged(&chain, seconds(TODAY));
+    assert_eq!(level, Level::Warning);
+    let words = "CN=authority, beside it, expires on 2030-07-04, in 3 days";
+    assert!(text.contains(words), "{text}");
+}
+
+#[test]
 fn the_last_hours_and_minutes_are_counted_as_such() {
     let (cert, _) = own(LONG);
     let end_s = seconds(LONG[1]);

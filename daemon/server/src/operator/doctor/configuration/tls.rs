@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Settings of TLS with which no JVM of Spark starts (`TransportConf.sslRpcEnabledAndKeysAreValid`).
+//! Settings of TLS with which no JVM of Spark starts, as its `TransportConf` decides
+//! (`sslRpcEnabledAndKeysAreValid`).
 
 use super::checks::TLS_KEYS;
 use crate::operator::doctor::finding::Finding;

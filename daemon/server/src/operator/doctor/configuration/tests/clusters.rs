@@ -72,7 +72,7 @@ fn traps_of_yarn_and_kubernetes_are_found() {
     expect(
         &large,
         None,
-        ("memory-overhead", "warning", "memoryOverhead=2432m"),
+        ("memory-overhead", "warning", "memoryOverhead=2496m"),
     );
     let raised = [&yarn[..], &["spark.executor.memoryOverhead=832"]].concat();
     assert_eq!(bad(&with(&raised, None)), []);
@@ -83,7 +83,7 @@ fn traps_of_yarn_and_kubernetes_are_found() {
     expect(
         &more,
         Some("4.1.4"),
-        ("memory-overhead", "warning", "=1408m"),
+        ("memory-overhead", "warning", "=1472m"),
     );
     let remote = [&raised[..], &["spark.lodestone.mode=remote"]].concat();
     expect(
