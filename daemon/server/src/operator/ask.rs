@@ -41,9 +41,8 @@ pub enum AskError {
     OtherDaemon,
     /// The socket for operators does not answer.
     #[error(
-        "its socket for operators does not answer ({0}): the daemon listens at another address \
-         or in another container, is of an older version, runs as `nobody`, or found the name of \
-         its socket in use (see its log)"
+        "its socket for operators does not answer ({0}): the daemon is in another container, is of \
+         an older version, runs as `nobody`, or found the name of its socket in use (see its log)"
     )]
     Operator(io::Error),
     /// It went away before it answered.
@@ -107,18 +106,12 @@ pub(super) struct Asking<S> {
 impl Asking<UnixStream> {
     /// Connects to a daemon of this host as its operator.
     pub(super) fn operator(service: &str, timeout: Duration) -> Result<Self, AskError> {
-        let addresses: Vec<_> = service.to_socket_addrs()?.collect();
-        if addresses.is_empty() {
-            return Err(AskError::NoAddress);
-        }
-        let of_this_host = addresses
-            .into_iter()
-            .filter(|address| is_of_this_host(address.ip()));
-        let own: Vec<_> = of_this_host.collect();
-        if own.is_empty() {
+        let mut addresses = service.to_socket_addrs()?;
+        let address = addresses.next().ok_or(AskError::NoAddress)?;
+        if !is_of_this_host(address.ip()) {
             return Err(AskError::OtherHost);
         }
-        let socket = local::connect(&own).map_err(AskError::Operator)?;
+        let socket = local::connect(address.port()).map_err(AskError::Operator)?;
         Ok(Self::over(socket, timeout))
     }
 }

@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The socket for operators on the daemon's own host. It has no file: its name is the address at
-//! which the daemon listens, or the port if it listens at all of them, in the network namespace of
-//! the host or container. Only the daemon's user and root are heard. Whatever reaches the daemon's
-//! port, directly or through a proxy, is no operator.
+//! The socket for operators on the daemon's own host. It has no file: its name is the daemon's
+//! port, in the network namespace of the host or container. Only the daemon's user and root are
+//! heard. Whatever reaches the daemon's port, directly or through a proxy, is no operator.
 
 use std::io;
-use std::net;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener as StdListener, UnixStream as StdStream};
 use std::sync::Arc;
@@ -15,7 +13,7 @@ use bytes::BytesMut;
 use lodestone_wire::frame::RpcFailure;
 use lodestone_wire::{Frame, FrameDecoder, Limits};
 use rustix::net::sockopt::socket_peercred;
-use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, socket_with};
+use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType, socket_with};
 use rustix::process::{Uid, geteuid};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{UnixListener, UnixStream};
@@ -39,58 +37,33 @@ const LIMITS: Limits = Limits {
     ..Limits::SERVER
 };
 
-/// Daemons at different addresses of a host may have the same port.
-fn name(listen: net::SocketAddr) -> String {
-    let (ip, port) = (listen.ip().to_canonical(), listen.port());
-    match ip.is_unspecified() {
-        true => of_all_addresses(port),
-        false => format!("lodestone-{}", net::SocketAddr::new(ip, port)),
-    }
-}
-
-/// The name for a daemon that listens at all addresses. Older ones have no other.
-fn of_all_addresses(port: u16) -> String {
+fn name(port: u16) -> String {
     format!("lodestone-{port}")
 }
 
 /// In a user namespace every user that it does not know looks like this one.
 const OVERFLOW_USER: u32 = 65_534;
 
-/// Listens for operators of the daemon at this address.
-pub fn bind(listen: net::SocketAddr) -> io::Result<UnixListener> {
+/// Listens for operators of the daemon with this port.
+pub fn bind(port: u16) -> io::Result<UnixListener> {
     if geteuid().as_raw() == OVERFLOW_USER {
         let text = "the daemon's user cannot be distinguished from others: use another user";
         return Err(io::Error::new(io::ErrorKind::PermissionDenied, text));
     }
-    let listener = StdListener::bind_addr(&SocketAddr::from_abstract_name(name(listen))?)?;
+    let listener = StdListener::bind_addr(&SocketAddr::from_abstract_name(name(port))?)?;
     listener.set_nonblocking(true)?;
     UnixListener::from_std(listener)
 }
 
-/// Connects to the daemon at one of these addresses, if it is of this user or of root.
-pub(super) fn connect(services: &[net::SocketAddr]) -> io::Result<StdStream> {
-    let of_one = services.iter().map(|service| name(*service));
-    let of_all = services
-        .iter()
-        .map(|service| of_all_addresses(service.port()));
-    let mut failed = None;
-    for name in of_one.chain(of_all) {
-        match connect_to(&name) {
-            Ok(socket) => return Ok(socket),
-            // A socket of another user says more than a name that nobody has.
-            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => failed = Some(error),
-            Err(error) => failed = failed.or(Some(error)),
-        }
-    }
-    Err(failed.unwrap_or_else(|| io::ErrorKind::NotFound.into()))
-}
-
-fn connect_to(name: &str) -> io::Result<StdStream> {
+/// Connects to the daemon with this port, if it is of this user or of root.
+pub(super) fn connect(port: u16) -> io::Result<StdStream> {
     // A socket that nobody serves must not block this process.
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
     let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
-    let address = SocketAddrUnix::new_abstract_name(name.as_bytes())?;
-    rustix::net::connect(&socket, &address)?;
+    net::connect(
+        &socket,
+        &SocketAddrUnix::new_abstract_name(name(port).as_bytes())?,
+    )?;
     let socket = StdStream::from(socket);
     socket.set_nonblocking(false)?;
     let daemon = socket_peercred(&socket)?.uid;

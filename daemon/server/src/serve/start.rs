@@ -254,7 +254,7 @@ async fn serve_announced(
         let (service, stop) = (Arc::clone(&service), stop.watch());
         tokio::spawn(admin::run(listener, service, stop));
     }
-    hear_operators(listener.local_addr()?, &service, stop);
+    hear_operators(listener.local_addr()?.port(), &service, stop);
     announced(announcement, |file| file.publish(&line))?;
     if let Err(error) = say(&line) {
         // It found data of an earlier daemon, and clients may know its port.
@@ -271,13 +271,13 @@ async fn serve_announced(
 }
 
 /// Takes requests of operators on this host.
-fn hear_operators(listen: SocketAddr, service: &Arc<Service>, stop: &Stop) {
-    match local::bind(listen) {
+fn hear_operators(port: u16, service: &Arc<Service>, stop: &Stop) {
+    match local::bind(port) {
         Ok(operators) => {
             tokio::spawn(local::run(operators, Arc::clone(service), stop.watch()));
         }
-        // Another process of this host has the name of the socket.
-        Err(error) => tracing::warn!(%listen, %error, "operators cannot reach this daemon"),
+        // Another daemon of this host has the same port on another address.
+        Err(error) => tracing::warn!(port, %error, "operators cannot reach this daemon"),
     }
 }
 
