@@ -43,6 +43,7 @@ mod tests {
     const VALUES: &str = include_str!("../../../../../deploy/helm/lodestone/values.yaml");
     const OPERATIONS: &str = include_str!("../../../../../docs/operations.md");
     const DEPLOYMENT: &str = include_str!("../../../../../docs/deployment.md");
+    const TROUBLESHOOT: &str = include_str!("../../../../../docs/troubleshoot.md");
     const CONFIGURATION: &str = include_str!("../../../../../docs/configuration.md");
 
     #[test]
@@ -55,6 +56,7 @@ mod tests {
             ),
             (VALUES, format!("at least {least}Mi more")),
             (OPERATIONS, format!("and at least {least} MiB more")),
+            (TROUBLESHOOT, format!("and at least {least} MiB more")),
             (DEPLOYMENT, format!("an eighth of it, at least {least}Mi")),
             (CONFIGURATION, format!("eighth (at least {least} MiB)")),
         ] {

@@ -102,7 +102,7 @@ class ReportEventsSuite extends DriverHarness {
     def post(ids: Range): Seq[SparkListenerLodestoneReport] = {
       ids.foreach(end.report.registered(_, 2, 2))
       end.events.onApplicationEnd(SparkListenerApplicationEnd(3L))
-      Seq.fill((ids.size + 199) / 200)(end.heardByOthers.take())
+      Seq.fill((ids.size + 199) / 200)(end.nextOfOthers())
     }
     post(0 until 3).foreach(end.atEnd.onOtherEvent)
     assertEquals(Nil, end.logged())
@@ -118,7 +118,7 @@ class ReportEventsSuite extends DriverHarness {
     val times = (0 until 3).map { id =>
       end.report.registered(id, 2, 2)
       end.events.onApplicationEnd(SparkListenerApplicationEnd(3L))
-      end.heardByOthers.take().time
+      end.nextOfOthers().time
     }
     assertEquals(Seq(5L, 6L, 7L), times)
   }
@@ -177,6 +177,12 @@ class ReportEventsSuite extends DriverHarness {
     bus.addToSharedQueue(hearing(heardByOthers.put))
     bus.start(spark, spark.env.metricsSystem)
     ends ::= this
+
+    def nextOfOthers(): SparkListenerLodestoneReport = {
+      val heard = heardByOthers.poll(20, TimeUnit.SECONDS)
+      assertNotNull(heard, "other listeners hear it too")
+      heard
+    }
 
     /** The ids of the shuffles in the events that the log gets at the end. */
     def logged(): Seq[Seq[Int]] = {
