@@ -59,8 +59,8 @@ FILES "open-files" Warning
 
 CERTIFICATE "certificate" Error
     "a certificate in PEM that is on this host (--tls-cert, spark.ssl.rpc.certChain) cannot be \
-     read, does not belong to its key, is not valid yet, has expired, or expires soon (in 30 days, \
-     or in the last third of its time)"
+     read (a note if this user may not read it), does not belong to its key, is not valid yet, \
+     has expired, or expires soon (in 30 days, or in the last third of its time)"
     "Replace it. A daemon reads changed files before the next connection, Spark when it starts."
 
 KEY_FILE "key-file" Warning
