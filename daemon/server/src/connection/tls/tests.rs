@@ -2,6 +2,7 @@
 //! Both ends of TLS, and a socket between them that takes and gives as few bytes as it likes.
 
 use rcgen::generate_simple_self_signed;
+use rustls::crypto::CryptoProvider;
 use rustls::crypto::ring::default_provider;
 use rustls::pki_types::{PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, SupportedProtocolVersion, version};
@@ -20,7 +21,11 @@ struct Ends {
     arrived: Vec<u8>,
 }
 
-fn ends(version: &'static SupportedProtocolVersion, seed: u64, most: u64) -> Ends {
+/// The settings of a service with a certificate of its own, and of a client that trusts it.
+pub(super) fn configs(
+    ciphers: CryptoProvider,
+    versions: &[&'static SupportedProtocolVersion],
+) -> (ServerConfig, ClientConfig) {
     let made = generate_simple_self_signed(["localhost".to_owned()]).unwrap();
     let cert = made.cert.der().clone();
     let key = PrivateKeyDer::try_from(made.signing_key.serialize_der()).unwrap();
@@ -32,11 +37,16 @@ fn ends(version: &'static SupportedProtocolVersion, seed: u64, most: u64) -> End
         .unwrap();
     let mut roots = RootCertStore::empty();
     roots.add(cert).unwrap();
-    let client = ClientConfig::builder_with_provider(Arc::new(default_provider()))
-        .with_protocol_versions(&[version])
+    let client = ClientConfig::builder_with_provider(Arc::new(ciphers))
+        .with_protocol_versions(versions)
         .unwrap()
         .with_root_certificates(roots)
         .with_no_client_auth();
+    (server, client)
+}
+
+fn ends(version: &'static SupportedProtocolVersion, seed: u64, most: u64) -> Ends {
+    let (server, client) = configs(default_provider(), &[version]);
     let name = ServerName::try_from("localhost").unwrap();
     let client = ClientConnection::new(Arc::new(client), name).unwrap();
     let mut narrow = Narrow::new(&[], seed, most);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A limit on the time of what reads files: a file system on the network may hang for ever.
+//! A time limit for reading files: a file system on the network may hang for ever.
 
 use std::sync::mpsc::channel;
 use std::thread;

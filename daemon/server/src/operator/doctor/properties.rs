@@ -50,7 +50,7 @@ fn split(line: &str) -> (String, String) {
     (unescaped(key), value.trim_matches(is_trimmed).to_owned())
 }
 
-/// Characters are those of Java: one beyond 16 bits is a pair of `\u`.
+/// Java has characters of 16 bits. It writes a larger one as two `\u`.
 fn unescaped(text: &str) -> String {
     let (mut units, mut chars) = (Vec::with_capacity(text.len()), text.chars());
     while let Some(c) = chars.next() {

@@ -8,18 +8,16 @@ use std::thread;
 
 use bytes::{Bytes, BytesMut};
 use lodestone_store::fs::{Fs, Open, OsFs};
-use rcgen::generate_simple_self_signed;
 use rustls::crypto::CryptoProvider;
 use rustls::crypto::ring::{cipher_suite, default_provider};
-use rustls::pki_types::{PrivateKeyDer, ServerName};
-use rustls::{
-    ClientConfig, ClientConnection, RootCertStore, ServerConfig, StreamOwned, SupportedCipherSuite,
-};
+use rustls::pki_types::ServerName;
+use rustls::{ClientConnection, DEFAULT_VERSIONS, ServerConfig, StreamOwned, SupportedCipherSuite};
 use tokio::net::TcpListener;
 
 use super::*;
 use crate::connection::socket::{is_passing, readable, writable};
 use crate::connection::tls::agreed;
+use crate::connection::tls::tests::configs;
 
 type Client = StreamOwned<ClientConnection, StdStream>;
 
@@ -33,27 +31,12 @@ const SUITES: [(SupportedCipherSuite, bool); 4] = [
 
 /// The service's settings, and how a client begins a connection to it.
 fn pair(suite: SupportedCipherSuite) -> (Arc<ServerConfig>, impl FnOnce(StdStream) -> Client) {
-    let made = generate_simple_self_signed(["localhost".to_owned()]).unwrap();
-    let cert = made.cert.der().clone();
-    let key = PrivateKeyDer::try_from(made.signing_key.serialize_der()).unwrap();
-    let mut server = ServerConfig::builder_with_provider(Arc::new(default_provider()))
-        .with_safe_default_protocol_versions()
-        .unwrap()
-        .with_no_client_auth()
-        .with_single_cert(vec![cert.clone()], key)
-        .unwrap();
-    server.enable_secret_extraction = kernel_tls::is_there();
-    let mut roots = RootCertStore::empty();
-    roots.add(cert).unwrap();
-    let provider = CryptoProvider {
+    let ciphers = CryptoProvider {
         cipher_suites: vec![suite],
         ..default_provider()
     };
-    let config = ClientConfig::builder_with_provider(Arc::new(provider))
-        .with_safe_default_protocol_versions()
-        .unwrap()
-        .with_root_certificates(roots)
-        .with_no_client_auth();
+    let (mut server, config) = configs(ciphers, DEFAULT_VERSIONS);
+    server.enable_secret_extraction = kernel_tls::is_there();
     let connect = move |socket| {
         let name = ServerName::try_from("localhost").unwrap();
         StreamOwned::new(

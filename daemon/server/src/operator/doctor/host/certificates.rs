@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Checks of certificates in PEM and of their keys: those of the daemon, and those of Spark.
+//! Checks of the PEM certificates and keys of the daemon and of Spark.
 
 use std::fs;
 use std::io::ErrorKind;

@@ -29,7 +29,7 @@ pub(super) enum Accepted {
 pub(super) enum Refusal {
     /// No listed certificate has signed it.
     Unsigned,
-    /// Its dates, or those of a certificate beside it.
+    /// It has expired or is not valid yet, or a certificate that was sent with it.
     Dates,
     /// It is for clients only.
     Purpose,
@@ -99,7 +99,8 @@ fn refusal_of_own(own: &CertificateDer<'_>) -> Option<Refusal> {
     (!signs).then_some(Refusal::KeyUsage)
 }
 
-/// Looks whether a JVM lets a listed certificate sign others. Those of version 1 say nothing of it.
+/// Returns true if a JVM lets a listed certificate sign others. One of version 1 cannot say so, and
+/// may.
 fn may_sign(listed: &CertificateDer<'_>) -> bool {
     let Ok((_, parsed)) = X509Certificate::from_der(listed) else {
         return true;
