@@ -40,20 +40,22 @@ JOBS = [
 ]
 # The row that says when Lodestone does not help. {job, side} is a ratio.
 WHEN_NOT = (
-    "| When not | Large blocks in the page cache: `spark.shuffle.sort.bypassMergeThreshold=1` "
-    "gives plain Spark as much (mode auto takes x {sort, auto} of its time in a sort, and "
-    "{sql, auto} in wide SQL: [real-jobs](bench/results/real-jobs.txt)); large blocks without "
-    "compression (x {sort-benchmark, auto} in mode auto, "
+    "| When not | Large blocks in the page cache: with `spark.shuffle.sort.bypassMergeThreshold=1` "
+    "plain Spark gains as much time (ratios as in [the table of numbers](#numbers): mode auto "
+    "takes x {sort, auto} in a sort, and {sql, auto} in wide SQL: "
+    "[real-jobs](bench/results/real-jobs.txt))"
+    "<br>Large blocks without compression (x {sort-benchmark, auto} in mode auto, "
     "{sort-benchmark, remote} in remote, {sort-benchmark, lodestone} in merge: "
-    "[sort](bench/results/sort-benchmark.txt)); some applications of half a minute or less, "
-    "whose JVMs load and compile more classes (in mode auto x {sort, cold, auto} in a sort and "
-    "{sql, cold, auto} in SQL, but {tiny, cold, auto} with small blocks: "
-    "[cold](bench/results/cold.txt)); merging on slow disks by services with less memory "
-    "than the shuffle needs (x {throttled sql, little} in SQL: "
-    "[throttled](bench/results/throttled.txt)); RDDs with Java's serializer in the modes auto and "
-    "merge; map-side combine, which keeps Spark's writer in the modes auto and merge; native "
-    "engines other than Comet 0.12 on Spark 3.5 and Comet 1.2 on Spark 4.1, the only ones that "
-    "tests run (Gluten and Auron: [engines](docs/engines.md)) |"
+    "[sort](bench/results/sort-benchmark.txt))"
+    "<br>Some applications of half a minute or less, whose JVMs load and compile more classes (in "
+    "mode auto x {sort, cold, auto} in a sort and {sql, cold, auto} in SQL, but "
+    "{tiny, cold, auto} with small blocks: [cold](bench/results/cold.txt))"
+    "<br>Merging on slow disks by services with less memory than the shuffle needs "
+    "(x {throttled sql, little} in SQL: [throttled](bench/results/throttled.txt))"
+    "<br>RDDs with Java's serializer in the modes auto and merge"
+    "<br>Map-side combine, which keeps Spark's writer in the modes auto and merge"
+    "<br>Native engines other than Comet 0.12 on Spark 3.5 and Comet 1.2 on Spark 4.1, the only "
+    "ones that tests run (Gluten and Auron: [engines](docs/engines.md)) |"
 )
 
 
