@@ -68,7 +68,7 @@ private[level0] final class Rounds extends AutoCloseable {
 
   /**
    * New connections too: Lodestone ends one whose client has opened thousands of streams and reads
-   * none of them (docs/operations.md, the sixteenth of the memory that streams have).
+   * none of them (docs/storage.md, the sixteenth of the memory that streams have).
    */
   private def another(): Replay = {
     Seq(sparks, ours).foreach(_.dropAll())
