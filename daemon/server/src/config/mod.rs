@@ -55,7 +55,7 @@ pub struct Config {
     #[arg(long, value_name = "FILE")]
     #[serde(deserialize_with = "given")]
     pub announce: Option<FileName>,
-    /// The daemon ends with its standard input, which must be a pipe or a socket, and stays in the
+    /// The daemon ends when its standard input, a pipe or a socket, is closed. It stays in the
     /// process group that started it.
     #[arg(long)]
     pub stay: bool,
@@ -91,8 +91,8 @@ pub struct Config {
     #[arg(long)]
     pub encrypted_only: bool,
     /// Zone or rack of this host, as on other services that fail together with it. Both replicas of
-    /// a partition are in different ones where no zone has more than half of the services, and
-    /// without near reads two thirds. Empty: none.
+    /// a partition are in different zones if no zone has more than two thirds of the services
+    /// (with near reads: half). Empty: none.
     #[arg(long, value_name = "NAME")]
     #[serde(deserialize_with = "given")]
     pub zone: Option<Zone>,

@@ -38,7 +38,7 @@ SPARK_PUSH "spark-push" Error
 
 CUSTOM_SHUFFLE_IO "custom-shuffle-io" Error
     "map outputs are elsewhere, and all shuffles are left to plain Spark (`CUSTOM_SHUFFLE_IO`)"
-    "Nothing, or remove the plugin (spark.shuffle.sort.io.plugin.class)."
+    "Nothing, or remove the shuffle IO plugin (spark.shuffle.sort.io.plugin.class)."
 
 OLD_FETCH_PROTOCOL "old-fetch-protocol" Error
     "map attempts have no ids, and all shuffles are left to plain Spark (`OLD_FETCH_PROTOCOL`)"

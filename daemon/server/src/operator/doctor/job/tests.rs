@@ -251,7 +251,7 @@ fn only_reasons_that_say_nothing_and_no_more_are_harmless() {
 fn a_remedy_that_goes_on_after_nothing_is_printed_unless_its_reason_is_rare() {
     let nothing_but = "Nothing, if there are few. Otherwise look for services that are slow.";
     let (io, late) = (
-        "Nothing, or remove the plugin.",
+        "Nothing, or remove the shuffle IO plugin.",
         json!({"PUSH_TOO_LATE": 20}),
     );
     let with = |reasons: &Value| {

@@ -175,8 +175,9 @@ private[spark] object LodestoneConf extends Logged {
     .quantity("4m", Size.between("64k", MaxBatch))
 
   val PushMemory: ConfigEntry[Long] = key("push.memory")
-    .doc("Bytes of requests that one executor may have in flight or, in mode remote, fill. In " +
-      "mode remote a request takes 256 KiB or more, and one large record may exceed the limit.")
+    .doc("Most bytes of requests that one executor may have in flight; in mode remote, those " +
+      "being filled count too. In mode remote a request takes 256 KiB or more, and one large " +
+      "record may exceed the limit.")
     .quantity("64m", Size.atLeast("64k"))
 
   val PushTimeout: ConfigEntry[Long] = key("push.timeout")
@@ -184,8 +185,8 @@ private[spark] object LodestoneConf extends Logged {
     .quantity("3s", Time.between("0ms", MaxWait))
 
   val RequestTimeout: ConfigEntry[Long] = key("request.timeout")
-    .doc("Request time-out: this value plus 1 s per MiB of the request. The plugin avoids a " +
-      "service that is silent for longer, for 10 to 80 s.")
+    .doc("Request time-out: this value plus 1 s per MiB of the request. If a service is silent " +
+      "for longer, the plugin avoids it for 10 to 80 s.")
     .quantity("5s", Time.between("100ms", MaxWait))
 
   /** The bounds are those of the protocol. */

@@ -71,7 +71,7 @@ private[spark] object Reason {
     reason(
       "CUSTOM_SHUFFLE_IO",
       "a shuffle IO plugin keeps map outputs elsewhere",
-      "Nothing, or remove the plugin (spark.shuffle.sort.io.plugin.class).")
+      "Nothing, or remove the shuffle IO plugin (spark.shuffle.sort.io.plugin.class).")
   val OldFetchProtocol = reason(
     "OLD_FETCH_PROTOCOL",
     "with spark.shuffle.useOldFetchProtocol map attempts have no ids of their own",
