@@ -25,11 +25,11 @@ NAV = {
     "Get started": ["index.md", "get-started.md", "beside-others.md", "compatibility.md"],
     "Concepts": ["concepts.md", "glossary.md", "remote.md", "encoded-rows.md", "engines.md"],
     "Operate": ["deployment.md", "operations.md", "alerts.md", "security.md", "changelog.md"],
-    "Tune": ["tune.md", "plan.md", "bench.md"],
+    "Tune": ["tune.md", "plan.md"],
     "Troubleshoot": ["troubleshoot.md", "doctor.md", "reasons.md", "failures.md"],
     "Reference": ["configuration.md", "protocol.md", "storage.md"],
     "Internals": [
-        "architecture.md", "shuffle.md", "simulation.md", "conformance.md", "magnet.md",
+        "architecture.md", "shuffle.md", "simulation.md", "conformance.md", "bench.md", "magnet.md",
         "ancestors.md", "contributing.md", "style.md", DECISIONS,
     ],
 }  # fmt: skip
