@@ -172,7 +172,7 @@ def chunks_of(mode: str) -> str:
 
 
 def taken(shuffle: dict, mode: str) -> bool:
-    return mode == "remote" or shuffle["merge"] == "merge"
+    return mode == "remote" or shuffle["merge"] in ("merge", "probably")
 
 
 def summed(ranges) -> dict:

@@ -54,6 +54,9 @@ impl Range {
 
 /// CPU time to read a block by itself (decision 5).
 pub(super) const SECONDS_PER_READ: Range = Range::new(12e-6, 25e-6);
+/// From here on a small read is one of a slow disk, as the plugin measures it
+/// (`MapSample.SlowMicros`).
+pub(super) const SECONDS_PER_SLOW_READ: f64 = 2e-3;
 /// CPU time of executors and services to merge a gigabyte (decision 5; `sort` of real-jobs.txt).
 pub(super) const SECONDS_PER_MERGED_GB: Range = Range::new(0.8, 3.0);
 /// The same in mode remote, which writes nothing on executors (`sort`, `tiny`, `rows`, less auto).
@@ -64,9 +67,8 @@ pub(super) const SECONDS_PER_COPIED_GB: Range = Range::new(1.0, 2.5);
 pub(super) const SECONDS_PER_WRITTEN_BLOCK: Range = Range::new(5e-6, 12e-6);
 /// What a file for each partition costs, in parts of the time in which Spark wrote. This time has
 /// names for the files, writes, copies and deletions, but not the system's call that opens a file,
-/// and not the set-up of its stream. Least: TPC-H of network.txt, `tuned` beside `plain`. Most:
-/// docs/plan.md.
-pub(super) const FILES_PER_WRITE: Range = Range::new(0.0, 3.5);
+/// and not the set-up of its stream. Least and most: docs/plan.md.
+pub(super) const FILES_PER_WRITE: Range = Range::new(2.5, 6.5);
 /// The most that such a file costs: `plain` beside `tuned` of `sort` of real-jobs.txt. The time in
 /// which Spark wrote grows with bytes, too, which cost the same in one file.
 pub(super) const SECONDS_PER_FILE: f64 = 1.1e-3;
@@ -136,8 +138,8 @@ pub(super) fn without_files(shuffle: &Shuffle, settings: &Settings<'_>) -> Range
     if shuffle.combines || shuffle.partitions > settings.bypass_threshold() {
         return Range::default();
     }
-    let map_seconds = shuffle.map_run_ms as f64 / 1000.0;
-    let files = FILES_PER_WRITE.times(shuffle.map_write_ms as f64 / 1000.0);
+    let map_seconds = seconds(shuffle.map_run_ms);
+    let files = FILES_PER_WRITE.times(seconds(shuffle.map_write_ms));
     // An empty block has no file.
     let most = SECONDS_PER_FILE * shuffle.blocks as f64;
     files.at_most(most.min(MOST_OF_FILES * map_seconds))
@@ -152,7 +154,7 @@ fn written(shuffle: &Shuffle, is_encoded: bool, settings: &Settings<'_>) -> Save
     if shuffle.combines {
         return Saved::default();
     }
-    let map_seconds = shuffle.map_run_ms as f64 / 1000.0;
+    let map_seconds = seconds(shuffle.map_run_ms);
     let files = without_files(shuffle, settings);
     let mut own = SECONDS_PER_WRITTEN_BLOCK.by(blocks(shuffle));
     let mut limit = MOST_OF_FILES;
@@ -166,19 +168,37 @@ fn written(shuffle: &Shuffle, is_encoded: bool, settings: &Settings<'_>) -> Save
     Saved { own, files }
 }
 
-/// What reading chunks saves. The time in which readers waited is the most that it can save beside
-/// their CPU time: on a fast disk what Spark counted, on a slow one all in which they computed
-/// nothing, because Spark does not count reads of files on the reader's own host. The least is
-/// nothing: nobody knows what the page cache held.
+/// What reading chunks saves. The time in which readers waited may be less, too.
 fn read(shuffle: &Shuffle, least: u64, most: u64, disk: Disk) -> Range {
     let reads = shuffle.reads as f64;
     // More reads than now cost.
     let fewer = Range::new(reads - most as f64, reads - least as f64);
-    let waited = match disk {
-        Disk::Ssd => shuffle.wait_ms,
-        Disk::Hdd => shuffle.idle_ms,
+    let part = |fewer: f64| (fewer / reads.max(1.0)).clamp(0.0, 1.0);
+    let part = Range::new(part(fewer.low), part(fewer.high));
+    let waiting = match disk {
+        Disk::Ssd => waiting_for_others(shuffle).by(part),
+        // Chunks wait for no disk while the service has them in memory.
+        Disk::Hdd => waiting_for_the_disk(shuffle).by(Range::new(part.low, part.high.ceil())),
     };
-    let part = (fewer.high / reads.max(1.0)).max(0.0);
-    let waiting = Range::new(0.0, waited as f64 / 1000.0 * part);
     SECONDS_PER_READ.by(fewer).plus(waiting)
+}
+
+/// What Spark counted as waiting for blocks. While a task waits, another thread of the machine
+/// reads its block, and `SECONDS_PER_READ` has this. The rest may have other causes.
+fn waiting_for_others(shuffle: &Shuffle) -> Range {
+    let reading = SECONDS_PER_READ.high * shuffle.reads as f64;
+    Range::new(0.0, (seconds(shuffle.wait_ms) - reading).max(0.0))
+}
+
+/// The time in which readers computed nothing: Spark does not count reads of files on the reader's
+/// own host. What is beyond the time of a small read of a slow disk has no other likely cause.
+/// Below it, nobody knows what the page cache held.
+fn waiting_for_the_disk(shuffle: &Shuffle) -> Range {
+    let idle = seconds(shuffle.idle_ms);
+    let quick = SECONDS_PER_SLOW_READ * shuffle.reads as f64;
+    Range::new((idle - quick).max(0.0), idle)
+}
+
+fn seconds(millis: u64) -> f64 {
+    millis as f64 / 1000.0
 }

@@ -61,7 +61,7 @@ pub(super) struct Row {
     pub(super) pushed_bytes: Bytes,
     pub(super) sql: bool,
     pub(super) encoded: bool,
-    /// `merge`, `maybe` or `leave`.
+    /// `merge`, `probably`, `maybe` or `leave`.
     pub(super) auto: &'static str,
     pub(super) merge: &'static str,
     /// In mode merge, and in mode remote with one replica.
@@ -80,7 +80,10 @@ pub(super) struct Row {
 pub(super) struct Mode {
     pub(super) mode: &'static str,
     pub(super) copies: u32,
+    /// Shuffles that are merged for sure, that are if the likely values hold, and that are with
+    /// others only.
     pub(super) merged: u64,
+    pub(super) probably: u64,
     pub(super) perhaps: u64,
     pub(super) reads_before: u64,
     pub(super) reads_after: u64,
@@ -115,7 +118,7 @@ pub(super) fn of(application: &Application, args: &PlanArgs) -> Plan {
         .collect();
     let mut reasons = BTreeMap::new();
     for one in &judged {
-        if let Some(reason) = reason(one.auto) {
+        if let Some(reason) = one.auto.reason() {
             *reasons.entry(reason).or_default() += 1;
         }
     }
@@ -161,15 +164,9 @@ struct Judged<'a> {
 fn word(answer: Answer) -> &'static str {
     match answer {
         Answer::Merge => "merge",
+        Answer::Probably(_) => "probably",
         Answer::Maybe(_) => "maybe",
         Answer::Leave(_) => "leave",
-    }
-}
-
-fn reason(answer: Answer) -> Option<&'static str> {
-    match answer {
-        Answer::Merge => None,
-        Answer::Maybe(reason) | Answer::Leave(reason) => Some(reason),
     }
 }
 
@@ -214,8 +211,8 @@ impl Judged<'_> {
             merge_task_seconds_saved: saved("merge"),
             remote_task_seconds_saved: saved("remote"),
             bypass_task_seconds_saved: cost::without_files(shuffle, settings),
-            reason: reason(self.auto),
-            merge_reason: reason(self.merge),
+            reason: self.auto.reason(),
+            merge_reason: self.merge.reason(),
         }
     }
 }
@@ -244,7 +241,7 @@ impl Summing<'_> {
             (Answer::Merge, _) if self.mode == "remote" => Fate::Remote {
                 copies: self.copies,
             },
-            (Answer::Merge, _) => Fate::Merged,
+            (answer, _) if answer.is_likely() => Fate::Merged,
             (_, Answer::Merge) => Fate::Kept,
             _ => Fate::Spark,
         }
@@ -256,30 +253,36 @@ impl Summing<'_> {
             let (disk, is_encoded) = (self.args.disk, one.is_encoded);
             cost::saved(one.shuffle, fate, is_encoded, settings, disk)
         };
-        let likely = saved(self.fate(one, settings));
-        if !self.is_maybe(one, settings) {
+        let fate = self.fate(one, settings);
+        let likely = saved(fate);
+        if !self.answer(one, settings).is_open() {
             return likely;
         }
-        let merged = saved(Fate::Merged);
+        let other = saved(match fate {
+            Fate::Merged => Fate::Kept,
+            _ => Fate::Merged,
+        });
         Saved {
-            own: likely.own.or(merged.own),
-            files: likely.files.or(merged.files),
+            own: likely.own.or(other.own),
+            files: likely.files.or(other.files),
         }
-    }
-
-    fn is_maybe(&self, one: &Judged<'_>, settings: &Settings<'_>) -> bool {
-        matches!(self.answer(one, settings), Answer::Maybe(_))
     }
 
     /// Returns the bytes of one copy that services would get.
     fn pushed(&self, one: &Judged<'_>, settings: &Settings<'_>) -> Bytes {
-        match self.fate(one, settings) {
-            Fate::Merged | Fate::Remote { .. } => one.bytes,
-            _ if self.is_maybe(one, settings) => Bytes {
-                high: one.bytes.high,
+        let Bytes { likely, high, .. } = one.bytes;
+        match self.answer(one, settings) {
+            Answer::Merge => one.bytes,
+            Answer::Probably(_) => Bytes {
+                low: 0.0,
+                likely,
+                high,
+            },
+            Answer::Maybe(_) => Bytes {
+                high,
                 ..Bytes::default()
             },
-            _ => Bytes::default(),
+            Answer::Leave(_) => Bytes::default(),
         }
     }
 
@@ -288,6 +291,7 @@ impl Summing<'_> {
             mode: self.mode,
             copies: self.copies,
             merged: 0,
+            probably: 0,
             perhaps: 0,
             reads_before: 0,
             reads_after: 0,
@@ -303,7 +307,12 @@ impl Summing<'_> {
         let (mut own, mut files) = (Range::default(), Range::default());
         for one in judged {
             let (shuffle, fate) = (one.shuffle, self.fate(one, settings));
-            sums.perhaps += u64::from(self.is_maybe(one, settings));
+            match self.answer(one, settings) {
+                Answer::Merge => sums.merged += 1,
+                Answer::Probably(_) => sums.probably += 1,
+                Answer::Maybe(_) => sums.perhaps += 1,
+                Answer::Leave(_) => {}
+            }
             sums.reads_before += shuffle.reads;
             sums.reads_after += match fate {
                 Fate::Merged => shuffle.chunks,
@@ -311,7 +320,6 @@ impl Summing<'_> {
                 Fate::Kept | Fate::Spark => shuffle.reads,
             };
             if matches!(fate, Fate::Merged | Fate::Remote { .. }) {
-                sums.merged += 1;
                 sums.pushed_blocks += shuffle.blocks;
             }
             let pushed = self.pushed(one, settings);

@@ -58,38 +58,43 @@ fn verdict(plan: &Plan) -> Vec<String> {
     let Some(auto) = found else {
         return said;
     };
-    let perhaps = match auto.perhaps {
-        0 => String::new(),
-        some => format!(", and perhaps {} more", number(some)),
-    };
-    let merged = match auto.merged {
-        0 if auto.perhaps == 0 => format!(
-            "Of {} mode auto, the default, would merge none.",
-            counted(count, "shuffle")
-        ),
-        0 => format!(
-            "Of {} mode auto, the default, would merge perhaps {}.",
-            counted(count, "shuffle"),
-            number(auto.perhaps)
-        ),
-        merged => format!(
-            "Of {} mode auto, the default, would merge {}{perhaps}: {}.",
-            counted(count, "shuffle"),
-            number(merged),
-            reads(auto)
-        ),
+    let of = format!("Of {} mode auto, the default,", counted(count, "shuffle"));
+    let merged = match how_many(auto) {
+        none if none.is_empty() => format!("{of} would merge none."),
+        some if auto.merged + auto.probably == 0 => format!("{of} would merge {some}."),
+        some => format!("{of} would merge {some}: {}.", reads(auto)),
     };
     said.push(merged);
     said.push(seconds(auto.own_seconds_saved, plan.seconds));
-    let files = auto.seconds_without_lodestone.high;
-    if files >= 0.005 * plan.seconds && files > 0.0 {
+    let files = auto.seconds_without_lodestone;
+    if files.high >= 0.005 * plan.seconds && files.high > 0.0 {
         said.push(format!(
-            "Its writer would also save up to {} s, as spark.shuffle.sort.bypassMergeThreshold=1 \
-             does without Lodestone.",
-            short(files)
+            "Its writer would also save {} to {} s, as \
+             spark.shuffle.sort.bypassMergeThreshold=1 does without Lodestone.",
+            short(files.low),
+            short(files.high)
         ));
     }
     said
+}
+
+/// Says how many shuffles are merged: for sure, probably and perhaps.
+fn how_many(mode: &Mode) -> String {
+    let counts = [
+        ("", mode.merged),
+        ("probably ", mode.probably),
+        ("perhaps ", mode.perhaps),
+    ];
+    let said = counts.iter().filter(|(_, count)| *count > 0);
+    let said: Vec<_> = said
+        .map(|(how, count)| format!("{how}{}", number(*count)))
+        .collect();
+    match said.as_slice() {
+        [first, more @ ..] if !more.is_empty() => {
+            format!("{first}, and {} more", more.join(" and "))
+        }
+        _ => said.concat(),
+    }
 }
 
 fn counted(count: u64, what: &str) -> String {
@@ -153,15 +158,18 @@ fn modes(text: &mut String, plan: &Plan) {
         };
         vec![
             name,
-            number(mode.merged),
+            match mode.probably + mode.perhaps {
+                0 => number(mode.merged),
+                _ => format!("~{}", number(mode.merged + mode.probably)),
+            },
             number(mode.reads_before),
             number(mode.reads_after),
             megabytes(mode.pushed_bytes),
             megabytes(mode.chunk_bytes),
             range(mode.seconds_saved),
-            match mode.seconds_without_lodestone.high {
-                most if most < 0.005 => "0".to_owned(),
-                most => format!("up to {}", short(most)),
+            match mode.seconds_without_lodestone {
+                files if files.high < 0.005 => "0".to_owned(),
+                files => range(files),
             },
             megabytes(mode.bytes_at_a_service),
         ]

@@ -191,9 +191,31 @@ fn millis(text: &str) -> Option<u64> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Answer {
     Merge,
-    /// A log does not show what the answer depends on; this reason stands against it.
+    /// A log does not show all that the answer depends on. The likely values are in favour, and
+    /// this reason stands against it with others.
+    Probably(&'static str),
+    /// The likely values are against it, or nobody knows what is likely.
     Maybe(&'static str),
     Leave(&'static str),
+}
+
+impl Answer {
+    /// Returns true if the shuffle is merged with all that is likely.
+    pub(super) fn is_likely(self) -> bool {
+        matches!(self, Self::Merge | Self::Probably(_))
+    }
+
+    pub(super) fn is_open(self) -> bool {
+        matches!(self, Self::Probably(_) | Self::Maybe(_))
+    }
+
+    /// Returns what stands against merging.
+    pub(super) fn reason(self) -> Option<&'static str> {
+        match self {
+            Self::Merge => None,
+            Self::Probably(reason) | Self::Maybe(reason) | Self::Leave(reason) => Some(reason),
+        }
+    }
 }
 
 /// The serializer of an RDD that is not Python's may be Java's, which cannot be concatenated.
@@ -229,43 +251,48 @@ pub(super) fn written(shuffle: &Shuffle, settings: &Settings<'_>) -> Bytes {
     }
 }
 
-/// Joins the answers of a rule at the two ends of what is known.
-fn both(one: Answer, other: Answer) -> Answer {
-    match (one, other) {
-        (Answer::Leave(_), Answer::Leave(_)) => one,
-        _ if one == other => one,
-        (Answer::Leave(reason) | Answer::Maybe(reason), _)
-        | (_, Answer::Leave(reason) | Answer::Maybe(reason)) => Answer::Maybe(reason),
-        (Answer::Merge, Answer::Merge) => Answer::Merge,
+/// Joins the answers of a rule for what is likely, and at the two ends of what is known.
+fn joined(likely: Answer, ends: [Answer; 2]) -> Answer {
+    let is_left = |answer: &Answer| matches!(answer, Answer::Leave(_));
+    let is_same = ends.iter().all(|end| *end == likely);
+    if is_same || (is_left(&likely) && ends.iter().all(is_left)) {
+        return likely;
     }
+    let reason = likely
+        .reason()
+        .or_else(|| ends.into_iter().find_map(Answer::reason));
+    match reason {
+        Some(reason) if likely == Answer::Merge => Answer::Probably(reason),
+        Some(reason) => Answer::Maybe(reason),
+        None => likely,
+    }
+}
+
+/// Returns the answer of a rule that looks at the bytes and the number of the blocks. A hash gives
+/// a shuffle nearly as many blocks as there can be, so this number is the likely one.
+fn by_blocks(
+    shuffle: &Shuffle,
+    settings: &Settings<'_>,
+    rule: impl Fn(f64, u64) -> Answer,
+) -> Answer {
+    let Bytes { low, likely, high } = written(shuffle, settings);
+    let ends = [rule(low, shuffle.blocks), rule(high, shuffle.least_blocks)];
+    joined(rule(likely, shuffle.blocks), ends)
 }
 
 /// Returns the answer of mode merge: blocks that are large are not pushed.
 pub(super) fn merge(shuffle: &Shuffle, settings: &Settings<'_>) -> Answer {
     let eligible = eligible(shuffle, settings);
-    let Bytes { low, high, .. } = written(shuffle, settings);
-    let limit = MAX_BLOCK_BYTES as f64;
-    let decided = |bytes: f64, blocks: u64| {
-        if blocks > 0 && bytes > limit * blocks as f64 {
+    if let Answer::Leave(_) = eligible {
+        return eligible;
+    }
+    by_blocks(shuffle, settings, |bytes, blocks| {
+        if blocks > 0 && bytes > MAX_BLOCK_BYTES as f64 * blocks as f64 {
             Answer::Leave("BLOCK_TOO_LARGE")
         } else {
-            Answer::Merge
+            eligible
         }
-    };
-    match eligible {
-        Answer::Leave(_) => eligible,
-        _ => {
-            let by_size = both(
-                decided(low, shuffle.blocks),
-                decided(high, shuffle.least_blocks),
-            );
-            if by_size == Answer::Merge {
-                eligible
-            } else {
-                by_size
-            }
-        }
-    }
+    })
 }
 
 /// Returns what stands against merging the shuffle at all (`ShuffleEligibility`).
@@ -304,8 +331,7 @@ pub(super) fn auto(shuffle: &Shuffle, settings: &Settings<'_>, disk: Disk) -> An
         Disk::Ssd => (MIN_BLOCKS, EVEN_BLOCK_BYTES),
     };
     // The plugin decides by the bytes that it writes.
-    let Bytes { low, high, .. } = written(shuffle, settings);
-    let decided = |bytes: f64, blocks: u64| {
+    by_blocks(shuffle, settings, |bytes, blocks| {
         if blocks < least {
             Answer::Leave("FEW_BLOCKS")
         } else if bytes > (largest * blocks) as f64 {
@@ -313,9 +339,5 @@ pub(super) fn auto(shuffle: &Shuffle, settings: &Settings<'_>, disk: Disk) -> An
         } else {
             eligible
         }
-    };
-    both(
-        decided(low, shuffle.blocks),
-        decided(high, shuffle.least_blocks),
-    )
+    })
 }

@@ -386,6 +386,11 @@ fn the_numbers_of_the_rule_are_the_plugins() {
     ] {
         assert!(choice.contains(&line), "{line}");
     }
+    let slow = format!("val SlowMicros = {}L", cost::SECONDS_PER_SLOW_READ * 1e6);
+    assert!(
+        source("plan/DriverMessages.scala").contains(&slow),
+        "{slow}"
+    );
     let rounds = source("executor/push/remote/RecordCollector.scala");
     for line in [
         format!("val EnoughBytes: Long = {}L << 20", rule::ROUND_BYTES >> 20),

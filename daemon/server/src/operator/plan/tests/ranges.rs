@@ -6,6 +6,10 @@ use crate::operator::plan::cost::Range;
 
 /// An exchange of 60 maps and 200 partitions that adaptive execution reads in one task.
 fn coalesced(local: &str, has_metrics: bool) -> Log {
+    coalesced_of(20_000, local, has_metrics)
+}
+
+fn coalesced_of(map_bytes: u64, local: &str, has_metrics: bool) -> Log {
     let mut log = Log::new(&json!({}));
     if has_metrics {
         let exchange = json!({"nodeName": "Exchange", "simpleString": "", "children": [],
@@ -22,33 +26,54 @@ fn coalesced(local: &str, has_metrics: bool) -> Log {
     }
     log.stage(0, &[], 60, &[(2, "MapPartitionsRDD", &[], 60)]);
     for partition in 0..60 {
-        let bytes = json!([{"ID": 10, "Update": "20000"}]);
-        let metrics = written(20_000, 5000);
+        let bytes = json!([{"ID": 10, "Update": map_bytes.to_string()}]);
+        let metrics = written(map_bytes, 5000);
         log.ended(0, partition, "ShuffleMapTask", "Success", metrics, bytes);
     }
     log.stage(1, &[0], 1, &[(3, "ShuffledRowRDD", &[2], 1)]);
-    let metrics = json!([{"ID": 11, "Update": "60"}, {"ID": 13, "Update": "1200000"},
+    let all = 60 * map_bytes;
+    let metrics = json!([{"ID": 11, "Update": "60"}, {"ID": 13, "Update": all.to_string()},
         {"ID": 99, "Update": {"of": ["a", "user", null, 1.5, true]}}]);
-    let sums = read(60, 1_200_000);
-    log.ended(1, 0, "ResultTask", "Success", sums, metrics);
+    log.ended(1, 0, "ResultTask", "Success", read(60, all), metrics);
     log
 }
 
 #[test]
-fn data_that_is_ordered_by_its_key_may_have_few_blocks_so_mode_auto_may_not_merge_it() {
+fn data_that_is_ordered_by_its_key_may_have_few_blocks_so_mode_auto_probably_merges_it() {
     let plan = coalesced("AQEShuffleRead coalesced", true).plan(Disk::Ssd);
     let row = &plan.shuffles[0];
     assert_eq!((row.least_blocks, row.blocks), (60, 12_000));
-    assert_eq!((row.auto, row.reason), ("maybe", Some("FEW_BLOCKS")));
+    assert_eq!((row.auto, row.reason), ("probably", Some("FEW_BLOCKS")));
     let auto = &plan.modes[0];
+    assert_eq!((auto.merged, auto.probably, auto.perhaps), (0, 1, 0));
     assert_eq!(auto.pushed_bytes.low, 0.0);
-    assert!(auto.pushed_bytes.high > 0.0);
+    assert_eq!(auto.pushed_bytes.likely, row.pushed_bytes.likely);
+    assert_eq!(auto.reads_after, row.chunks);
     // The range holds what merging costs.
     let merge = plan.modes[1].own_seconds_saved;
     assert!(auto.own_seconds_saved.low <= merge.low && auto.own_seconds_saved.high >= merge.high);
     let text = page::text(&plan, "app-1");
     assert!(text.contains("60 to ~12,000"), "{text}");
+    assert!(text.contains("would merge probably 1: "), "{text}");
     assert!(!text.contains("1 tasks"), "{text}");
+}
+
+#[test]
+fn mode_merge_probably_pushes_blocks_that_are_large_only_if_they_are_few() {
+    // 2 MB for each of 60 blocks, or 10 kB for each of 12,000.
+    let log = coalesced_of(2_000_000, "AQEShuffleRead coalesced", true);
+    let plan = log.plan(Disk::Ssd);
+    let row = &plan.shuffles[0];
+    let large = Some("BLOCK_TOO_LARGE");
+    assert_eq!((row.merge, row.merge_reason), ("probably", large));
+    let merge = &plan.modes[1];
+    assert_eq!((merge.merged, merge.probably), (0, 1));
+    assert_eq!(merge.pushed_blocks, 12_000);
+    assert_eq!(merge.pushed_bytes.likely, row.pushed_bytes.likely);
+    let mut log = coalesced_of(2_000_000_000, "AQEShuffleRead coalesced", true);
+    assert_eq!(log.plan(Disk::Ssd).shuffles[0].merge, "leave");
+    log = coalesced_of(100_000, "AQEShuffleRead coalesced", true);
+    assert_eq!(log.plan(Disk::Ssd).shuffles[0].merge, "merge");
 }
 
 #[test]
@@ -56,7 +81,7 @@ fn an_exchange_without_metrics_has_no_known_number_of_partitions() {
     let plan = coalesced("", false).plan(Disk::Ssd);
     let row = &plan.shuffles[0];
     assert!(!row.blocks_are_exact && !row.partitions_are_exact);
-    assert_eq!((row.auto, row.partitions), ("maybe", 200));
+    assert_eq!((row.auto, row.partitions), ("probably", 200));
     assert!(row.least_chunks < row.chunks);
 }
 
@@ -64,7 +89,7 @@ fn an_exchange_without_metrics_has_no_known_number_of_partitions() {
 fn a_shuffle_that_is_read_in_place_is_pushed_for_nothing_unless_the_mode_is_remote() {
     let plan = coalesced("AQEShuffleRead local", true).plan(Disk::Ssd);
     let row = &plan.shuffles[0];
-    assert!(row.read_in_place && row.auto == "maybe");
+    assert!(row.read_in_place && row.auto == "probably");
     let reads: Vec<u64> = plan.modes.iter().map(|mode| mode.reads_after).collect();
     assert_eq!(reads, [60, 60, 200, 200]);
     assert_eq!(plan.modes[1].chunk_bytes.high, 0.0);
@@ -116,10 +141,11 @@ fn a_file_for_each_partition_costs_a_multiple_of_the_time_in_which_spark_wrote()
     };
     // 200 map tasks, 100 partitions, 20 ms each.
     let (found, with) = files("200");
-    assert_eq!((found.low, found.high), (0.0, 14.0));
+    assert_eq!((found.low, found.high), (10.0, 22.0));
     let (none, without) = files("99");
     assert_eq!(none, Range::default());
-    assert!((with.high - without.high - 14.0).abs() < 1e-9 && with.low == without.low);
+    assert!((with.high - without.high - 22.0).abs() < 1e-9);
+    assert!((with.low - without.low - 10.0).abs() < 1e-9);
 }
 
 #[test]
@@ -218,21 +244,51 @@ fn a_kept_rdd_does_not_read_its_shuffle_again() {
 }
 
 #[test]
-fn a_slow_disk_may_save_nothing_and_waiting_for_python_is_not_waiting_for_a_disk() {
-    let plan = large(&json!({}), "PairwiseRDD", 2000).plan(Disk::Hdd);
-    let with = plan.shuffles[0].merge_task_seconds_saved;
-    let without = large(&json!({}), "PairwiseRDD", 2000).plan(Disk::Ssd);
-    let fast = without.shuffles[0].merge_task_seconds_saved;
-    assert_eq!(with.low, fast.low);
-    assert!(with.high > fast.high + 30.0, "{with:?} {fast:?}");
+fn waiting_for_a_slow_disk_is_saved_beyond_the_time_of_a_small_read() {
+    let saved = |disk, reader_ms: u64| {
+        let mut log = large(&json!({}), "PairwiseRDD", 2000);
+        let run = format!("\"Executor CPU Time\":100000000,\"Executor Run Time\":{reader_ms}");
+        let of_readers = "\"Executor CPU Time\":100000000,\"Executor Run Time\":500";
+        log.0 = log.0.replace(of_readers, &run);
+        log.0 = log
+            .0
+            .replace("\"Fetch Wait Time\":7", "\"Fetch Wait Time\":5");
+        log.plan(disk).shuffles[0].merge_task_seconds_saved
+    };
+    let fast = saved(Disk::Ssd, 500);
+    assert_eq!(saved(Disk::Ssd, 2100), fast);
+    // 100 readers with 200 reads each, which compute for 100 ms: 2 ms for each read, and 10 ms.
+    // Of 200 reads one stays, which waits unless the service has it in memory.
+    for (reader_ms, least, most) in [(500, 0.0, 40.0), (2100, 160.0, 200.0)] {
+        let slow = saved(Disk::Hdd, reader_ms);
+        let (least, most) = (fast.low + 0.995 * least, fast.high + most);
+        assert!((slow.low - least).abs() < 1e-6, "{slow:?} {least}");
+        assert!((slow.high - most).abs() < 1e-6, "{slow:?} {most}");
+    }
+}
+
+#[test]
+fn readers_that_wait_for_python_do_not_wait_for_a_disk() {
     let mut log = python();
     log.shuffle();
-    // Its readers are Python's: seven milliseconds of waiting each.
-    let of_python = log.plan(Disk::Hdd).shuffles[0].merge_task_seconds_saved;
-    assert_eq!(
-        of_python,
+    let fast = log.plan(Disk::Ssd).shuffles[0].merge_task_seconds_saved;
+    let slow = log.plan(Disk::Hdd).shuffles[0].merge_task_seconds_saved;
+    // Three readers, each of which waited 7 ms for blocks, and 400 ms for all.
+    assert!(slow.low == fast.low && slow.high - fast.high < 0.021);
+}
+
+#[test]
+fn reading_a_block_is_not_counted_again_as_waiting_for_it() {
+    let saved = |wait_ms: u64| {
+        let mut log = large(&json!({}), "PairwiseRDD", 2000);
+        let wait = format!("\"Fetch Wait Time\":{wait_ms}");
+        log.0 = log.0.replace("\"Fetch Wait Time\":7", &wait);
         log.plan(Disk::Ssd).shuffles[0].merge_task_seconds_saved
-    );
+    };
+    // 200 reads of 25 us are 5 ms.
+    assert_eq!(saved(5), saved(0));
+    let more = saved(105).high - saved(5).high;
+    assert!((more - 100.0 * 0.1 * 0.995).abs() < 1e-6, "{more}");
 }
 
 #[test]
