@@ -2,6 +2,8 @@
 package org.apache.spark.shuffle.lodestone.executor.push.records
 
 import java.nio.ByteBuffer
+import java.nio.file.{Files, NoSuchFileException}
+import java.nio.file.attribute.BasicFileAttributes
 
 import org.apache.spark.{ShuffleDependency, SparkEnv, TaskContext, TaskKilledException}
 import org.apache.spark.scheduler.MapStatus
@@ -25,6 +27,7 @@ private[lodestone] final class LocalFramePush(
     mostFrames: Int = FrameFile.MostFrames)
     extends FramePush {
   private val blocks = SparkEnv.get.blockManager
+  private val shuffleId = dependency.shuffleId
   private val numPartitions = dependency.partitioner.numPartitions
   private val lengths = new Array[Long](numPartitions)
   private val frames = new FrameFile(
@@ -36,6 +39,9 @@ private[lodestone] final class LocalFramePush(
   private var isLost = false
   private var isAborted = false
   @volatile private var isCommitted = false
+
+  /** The index file that this commit has written. None: Spark kept that of another attempt. */
+  private var ownIndex: Option[AnyRef] = None
   private var writeNs = 0L
 
   context.addTaskCompletionListener[Unit](_ => if (!isCommitted) abort())
@@ -83,7 +89,6 @@ private[lodestone] final class LocalFramePush(
    * lengths into the array.
    */
   private def commitFile(): Array[Long] = {
-    val (shuffleId, none) = (dependency.shuffleId, Array.emptyLongArray)
     val committed = lengths.clone()
     // Without a frame there is no file, as with Spark's own writers.
     val whole =
@@ -94,7 +99,13 @@ private[lodestone] final class LocalFramePush(
         frames.gather(file)
         OutputCheck.file(lengths.sum, file.length())
       }
-      resolver.writeMetadataFileAndCommit(shuffleId, mapId, committed, none, whole.orNull)
+      // The lock is Spark's, so no other attempt commits meanwhile.
+      resolver.synchronized {
+        val before = indexFile
+        val none = Array.emptyLongArray
+        resolver.writeMetadataFileAndCommit(shuffleId, mapId, committed, none, whole.orNull)
+        ownIndex = indexFile.filterNot(before.contains)
+      }
       committed
     } finally {
       // It has another name when it is committed.
@@ -108,7 +119,23 @@ private[lodestone] final class LocalFramePush(
     if (isCommitted) dropOutput()
   }
 
-  private def dropOutput(): Unit = resolver.removeDataByMap(dependency.shuffleId, mapId)
+  /**
+   * Removes the output that this attempt has committed, and never that of another one. If Spark has
+   * kept it for another attempt too, that one's readers do not find it, and the map is run again.
+   */
+  private def dropOutput(): Unit = resolver.synchronized {
+    if (ownIndex.isDefined && ownIndex == indexFile) resolver.removeDataByMap(shuffleId, mapId)
+    ownIndex = None
+  }
+
+  /** Returns what distinguishes the index file that is there from others of the same name. */
+  private def indexFile: Option[AnyRef] =
+    try {
+      val path = resolver.getIndexFile(shuffleId, mapId).toPath
+      Option(Files.readAttributes(path, classOf[BasicFileAttributes]).fileKey())
+    } catch {
+      case _: NoSuchFileException => None
+    }
 
   override def causeOf(thrown: Throwable): Throwable =
     context.getKillReason().map(new TaskKilledException(_)).getOrElse(thrown)
@@ -140,5 +167,5 @@ private[lodestone] final class LocalFramePush(
     finally writeNs += System.nanoTime() - beganNs
   }
 
-  private def name: String = s"map $mapId of shuffle ${dependency.shuffleId}"
+  private def name: String = s"map $mapId of shuffle $shuffleId"
 }

@@ -7,6 +7,8 @@ import java.nio.file.Path
 import java.util.{Properties, SplittableRandom}
 
 import scala.collection.mutable.ArrayBuffer
+import scala.concurrent.{Await, ExecutionContext, Future}
+import scala.concurrent.duration.DurationInt
 import scala.jdk.CollectionConverters._
 
 import org.junit.jupiter.api._
@@ -130,6 +132,59 @@ final class LocalFramePushSuite {
     assertEquals(0, status.getSizeForBlock(1))
     first.remove()
   }
+
+  @Test def `the end of an attempt leaves the output that another attempt has committed`(): Unit =
+    // A map without rows has no frame.
+    for (frames <- Seq(Seq(frame(1, 40), frame(2, 50)), Seq(Array.emptyByteArray, frame(2, 50)))) {
+      val first = new Attempt(mapId = 11)
+      val second = first.again()
+      for ((attempt, bytes) <- Seq(first, second).zip(frames)) {
+        attempt.push.push(0, ByteBuffer.wrap(bytes))
+        attempt.push.commit()
+      }
+      val committed = files.toSet
+      second.push.abort()
+      assertEquals(committed, files.toSet)
+      assertEquals(frames.head.toSeq, first.block(0).toSeq)
+      first.push.abort()
+      assertEquals(Nil, files)
+      // The first one has nothing there any more.
+      val third = first.again()
+      third.push.push(0, ByteBuffer.wrap(frame(3, 60)))
+      third.push.commit()
+      first.push.abort()
+      assertEquals(frame(3, 60).toSeq, third.block(0).toSeq)
+      third.remove()
+    }
+
+  @Test def `a late frame of one attempt leaves the output of another`(): Unit = {
+    val first = new Attempt(mapId = 12)
+    val second = first.again()
+    for ((attempt, number) <- Seq(first -> 1, second -> 2)) {
+      attempt.push.push(0, ByteBuffer.wrap(frame(number, 40)))
+      attempt.push.commit()
+    }
+    val thrown = classOf[IllegalStateException]
+    assertThrows(thrown, () => second.push.push(1, ByteBuffer.wrap(frame(3, 10))))
+    assertEquals(frame(1, 40).toSeq, first.block(0).toSeq)
+    first.remove()
+  }
+
+  @Test def `of two attempts that commit together the one that Spark keeps can remove its output`()
+      : Unit =
+    for (round <- 0 until 50) {
+      val first = new Attempt(mapId = 200L + round)
+      val both = Seq(first, first.again())
+      for ((attempt, number) <- both.zipWithIndex)
+        attempt.push.push(0, ByteBuffer.wrap(frame(number, 40)))
+      val commits = both.map(attempt => Future(attempt.push.commit())(ExecutionContext.global))
+      commits.foreach(Await.result(_, 60.seconds))
+      val kept = ByteBuffer.wrap(first.block(0)).getInt(0)
+      both(1 - kept).push.abort()
+      assertEquals(frame(kept, 40).toSeq, first.block(0).toSeq)
+      both(kept).push.abort()
+      assertEquals(Nil, files)
+    }
 
   @Test def `threads of native code push a large frame beside small ones`(): Unit = {
     val attempt = new Attempt(mapId = 1)
