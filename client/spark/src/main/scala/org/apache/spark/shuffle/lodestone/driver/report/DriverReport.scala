@@ -110,6 +110,10 @@ private[driver] final class DriverReport(clockMs: () => Long = () => System.curr
     ()
   }
 
+  /** The bytes of the blocks of a shuffle, if they are encoded rows. */
+  def encodedBytes(shuffleId: Int): Option[Long] =
+    records.get(shuffleId).map(_.counts.compressedBytes).filter(_ > 0)
+
   def nothingPushed(id: ShuffleGeneration): Boolean = of(id).forall(_.generationBlocks == 0)
 
   /** Records the reason why readers take the originals of this generation. */

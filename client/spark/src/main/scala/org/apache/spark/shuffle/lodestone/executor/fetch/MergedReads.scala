@@ -118,7 +118,7 @@ private[lodestone] final class MergedReads(
 
     /** @param missing by partition, why its layout is not known */
     private def counting(found: ReadSources, missing: Map[Int, Reason]): ReadSources =
-      if (found.merged.nonEmpty && found.originals.nonEmpty && isCheaperLocal) {
+      if (found.merged.nonEmpty && found.originals.nonEmpty && isCheaperLocal(found)) {
         allOriginal(Reason.LocalMapRead).copy(counted = found.counted)
       } else {
         tally.fallback(Reason.AttemptNotAccepted, found.rejectedBlocks)
@@ -134,11 +134,11 @@ private[lodestone] final class MergedReads(
      * order of plain Spark. Merged data with holes, which differ from run to run, could not keep
      * that order.
      */
-    private def isCheaperLocal: Boolean = {
+    private def isCheaperLocal(found: ReadSources): Boolean = {
       val own = SparkEnv.get.blockManager.blockManagerId
       originals.forall(_._1 == own) &&
       blocks <= MaxLocalOriginals &&
-      originals.iterator.flatMap(_._2.iterator).map(_._2).sum <= ReadOrder.MostBytes
+      found.mostBytes <= ReadOrder.MostBytes
     }
 
     private def planOf(): Either[Reason, ShufflePlan] = {

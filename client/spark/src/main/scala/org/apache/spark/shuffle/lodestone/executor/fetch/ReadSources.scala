@@ -26,7 +26,16 @@ private[fetch] final case class ReadSources(
     replaced: ReadSources.BlocksByAddress = Nil,
     rejectedBlocks: Int = 0,
     counted: LaidRecords = LaidRecords(Nil, Nil),
-    suspects: Option[Suspects] = None)
+    suspects: Option[Suspects] = None) {
+
+  /**
+   * The bytes to read, at most: the lengths of merged blocks are known, and of originals the sizes
+   * that Spark sees.
+   */
+  def mostBytes: Long =
+    merged.iterator.map(_.sizeBytes).sum +
+      originals.iterator.flatMap(_._2.iterator).map(_._2).sum
+}
 
 /**
  * The blocks of maps that had begun when merged data proved wrong. One whose number of records is

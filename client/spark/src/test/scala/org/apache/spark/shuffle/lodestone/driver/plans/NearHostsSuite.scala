@@ -22,8 +22,9 @@ class NearHostsSuite {
   private def found(
       plan: ShufflePlan,
       reads: Seq[ReadSize],
-      cores: Map[String, Int] = twoHosts): Seq[Seq[String]] = {
-    val hosts = new NearHosts(plan, numMaps = 10, cores).of(reads)
+      cores: Map[String, Int] = twoHosts,
+      encodedBytes: Option[Long] = None): Seq[Seq[String]] = {
+    val hosts = new NearHosts(plan, 10, cores, encodedBytes = encodedBytes).of(reads)
     hosts.toSeq.flatMap(tasks => reads.indices.map(tasks(_)))
   }
 
@@ -79,6 +80,17 @@ class NearHostsSuite {
     val names = found(limited, each(100 * 10 + 1, 100 * 10))
     assertEquals(Seq("b"), names(1))
     assertEquals(Set("a", "b"), names.head.toSet)
+  }
+
+  @Test def `partitions of encoded rows have hosts that their lengths allow`(): Unit = {
+    val limited = plan(Seq("a", "b"), 2).copy(maxBlockBytes = 100)
+    // Spark sees four times the bytes that are pushed.
+    val sizes = each(100 * 10 * 4, 100 * 10)
+    assertEquals(Set("a", "b"), found(limited, sizes).head.toSet)
+    assertEquals(Seq(Seq("a"), Seq("b")), found(limited, sizes, encodedBytes = Some(1250)))
+    val larger = found(limited, each(100 * 10 * 4 + 400, 600), encodedBytes = Some(1250))
+    assertEquals(Set("a", "b"), larger.head.toSet)
+    assertEquals(Seq("b"), larger(1))
   }
 
   @Test def `tasks of merged data that proved wrong have no host of ours`(): Unit = {

@@ -56,6 +56,13 @@ class ReadSourcesSuite {
     assertEquals(0, sources.rejectedBlocks)
   }
 
+  @Test def `merged blocks count with their lengths where Spark sees larger sizes`(): Unit = {
+    val encoded = Seq(segment(2), segment(0)).map(_.copy(length = 3))
+    val blocks = originals((0, 0), (0, 1), (0, 2))
+    assertEquals(30, ReadSources(blocks, Nil).mostBytes)
+    assertEquals(3 + 10 + 3, ReadSources(blocks, Seq(layout(0, encoded))).mostBytes)
+  }
+
   @Test def `a chunk has no more runs of slots than a service takes`(): Unit = {
     val cut = new ChunkCut(service, 0, Long.MaxValue)
     val maps = 0 to 2 * ChunkCut.MaxRuns

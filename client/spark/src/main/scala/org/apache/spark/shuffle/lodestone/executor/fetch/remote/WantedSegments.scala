@@ -24,8 +24,10 @@ private[remote] final class WantedSegments(
   private val partitions = outputs.map { case (_, list) => ReadSources.partitionsOf(Seq(list)) }
 
   /**
-   * By partition, the map index that divides it. One so large that it is not read in the order of
-   * its maps anyway is read from two replicas at the same time.
+   * By partition, the map index that divides it. A large one is read from two replicas at the same
+   * time. No layout is known yet, so this goes by the sizes that Spark sees, which are larger than
+   * the lengths of encoded rows. A partition that is small by its length is read in the order of
+   * its maps in any case.
    */
   private lazy val middles: Map[Int, Int] =
     if (plan.replicas == 1) Map.empty
@@ -50,7 +52,7 @@ private[remote] final class WantedSegments(
     services.distinct.size == 1 && services.head.size > 1
   }
 
-  /** Returns the map index below which at most half of the bytes are. */
+  /** Returns the map index below which at most half of the bytes are, by the sizes for Spark. */
   private def middle(reduceId: Int): Int = {
     val sizes = outputs.flatMap(_._2.iterator.collect {
       case (ShuffleBlockId(_, _, `reduceId`), size, map) => (map, size)
