@@ -52,14 +52,30 @@ def keyed_rows(
     `tasks`, each task reads several partitions.
     """
 
+    shuffled = rows_by_key(spark, maps, partitions, rows, value_bytes, wide, gates)
+    if tasks:
+        shuffled = shuffled.coalesce(tasks)
+    return passes_over(shuffled, passes, gates)
+
+
+def keyed_table(
+    spark, maps=6, partitions=8, rows=12000, value_bytes=200, wide=(), gates=None, passes=1
+):
+    """Does the same with a SQL shuffle, which Lodestone compresses. No codec shrinks the values
+    much. Each pass reads the same map outputs."""
+    made = keyed(spark, maps, rows, value_bytes, wide, gates, hexadecimal)
+    table = spark.createDataFrame(made, "number long, value string")
+    return passes_over(table.repartition(partitions, "number").rdd, passes, gates)
+
+
+def passes_over(shuffled, passes, gates):
+    """Summarizes a shuffle so many times."""
+
     def summarise(index, records):
         summary = summary_of(records)
         stand_before(gates, f"reduce-{index}")
         yield index, *summary
 
-    shuffled = rows_by_key(spark, maps, partitions, rows, value_bytes, wide, gates)
-    if tasks:
-        shuffled = shuffled.coalesce(tasks)
     answers = []
     for turn in range(passes):
         answers.append(sorted(shuffled.mapPartitionsWithIndex(summarise).collect()))
@@ -73,14 +89,15 @@ def rows_by_key(spark, maps, partitions, rows, value_bytes=200, wide=(), gates=N
     return keyed(spark, maps, rows, value_bytes, wide, gates).partitionBy(partitions)
 
 
-def keyed(spark, maps, rows, value_bytes=200, wide=(), gates=None):
+def keyed(spark, maps, rows, value_bytes=200, wide=(), gates=None, value=None):
     """Returns the rows before the shuffle."""
+    value = value or value_of
 
     def make(index, numbers):
         stand_before(gates, f"map-{index}")
         length = value_bytes * (10 if index in wide else 1)
         for number in numbers:
-            yield number, value_of(number, length)
+            yield number, value(number, length)
 
     return spark.sparkContext.parallelize(range(rows), maps).mapPartitionsWithIndex(make)
 
@@ -391,6 +408,11 @@ def value_of(number: int, length: int) -> str:
     nothing."""
     block = hashlib.sha256(str(number).encode()).hexdigest()
     return (block * (length // len(block) + 1))[:length]
+
+
+def hexadecimal(number: int, length: int) -> str:
+    """Returns a value that repeats nothing."""
+    return hashlib.shake_128(str(number).encode()).hexdigest(length // 2)
 
 
 def filler(number: str) -> str:

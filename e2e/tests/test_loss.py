@@ -30,12 +30,18 @@ DECOMMISSION = {
     "spark.storage.decommission.shuffleBlocks.enabled": "true",
     "spark.storage.decommission.replicationReattemptInterval": "1s",
 }
+ENCODED = {"name": "keyed_table", "spark.shuffle.compress": "true"}
+GIVEN_AWAY = {
+    "records": {},
+    "encoded rows": ENCODED,
+    "encrypted encoded rows": ENCODED | {"spark.io.encryption.enabled": "true"},
+}
 
 
-def read_twice(gates, services, master=TWO_EXECUTORS, **conf) -> Job:
+def read_twice(gates, services, master=TWO_EXECUTORS, name="keyed_rows", **conf) -> Job:
     arguments = {"maps": MAPS, "partitions": PARTITIONS, "wide": WIDE, "passes": 2}
     settings = {**TOO_LARGE, "spark.lodestone.services": services, **conf}
-    return Job("keyed_rows", {**arguments, "gates": gates.address}, master, settings)
+    return Job(name, {**arguments, "gates": gates.address}, master, settings)
 
 
 def assert_both_passes_read_all_but_the_large_merged(outcome):
@@ -113,11 +119,13 @@ def test_blocks_of_a_killed_executor_are_read_from_its_external_shuffle_service_
     assert "FETCH_SERVICE_RESTARTED" in outcome.reasons()
 
 
+@pytest.mark.parametrize("kind", ["records", "encoded rows", "encrypted encoded rows"])
 def test_blocks_that_a_decommissioned_executor_gave_away_are_found(
-    start_daemon, start_job, gates, plain_answer
+    start_daemon, start_job, gates, plain_answer, kind
 ):
-    job = read_twice(gates, start_daemon().host_port, **DECOMMISSION)
+    job = read_twice(gates, start_daemon().host_port, **DECOMMISSION, **GIVEN_AWAY[kind])
     running = start_job(job)
+    # The first two maps run on different executors, so that one of both gives a large output away.
     gates.run_first_pass(MAPS)
     leaving = executors_of(running.process.pid)[0]
     os.kill(leaving, signal.SIGPWR)
@@ -132,6 +140,13 @@ def test_blocks_that_a_decommissioned_executor_gave_away_are_found(
     # order.
     assert still_good(outcome, maps=MAPS - len(WIDE)) == 2 * MERGED, outcome.reasons()
     assert set(outcome.reasons()) == {"BLOCK_TOO_LARGE", "LOCAL_MAP_READ"}
+    # No service has the large ones, and no map ran again: those given away are among these.
+    totals = outcome.report["totals"]
+    assert totals["originalsRead"] >= 2 * ORIGINAL
+    is_encoded = kind != "records"
+    (shuffle,) = outcome.report["shuffles"]
+    assert (shuffle["format"] == "encoded-rows-1") == is_encoded
+    assert (totals["encodedBytes"] > MAPS * PARTITIONS) == is_encoded
 
 
 @pytest.mark.lines("4.1")
