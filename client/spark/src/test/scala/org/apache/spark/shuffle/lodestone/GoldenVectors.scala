@@ -4,7 +4,7 @@ package org.apache.spark.shuffle.lodestone
 import java.nio.charset.StandardCharsets.UTF_8
 import java.nio.file.{Files, Paths}
 
-/** The bytes that the daemon's tests read too: `name hex` per line, `#` for comments. */
+/** The bytes that other implementations read too: `name hex` per line, `#` for comments. */
 private[lodestone] object GoldenVectors {
 
   def read(file: String): Map[String, Array[Byte]] = {
@@ -15,7 +15,7 @@ private[lodestone] object GoldenVectors {
       .filterNot(line => line.isEmpty || line.startsWith("#"))
       .map { line =>
         val (name, hex) = line.splitAt(line.indexOf(' '))
-        name -> hex.trim.grouped(2).map(Integer.parseInt(_, 16).toByte).toArray
+        name -> hex.filterNot(_ == ' ').grouped(2).map(Integer.parseInt(_, 16).toByte).toArray
       }
       .toMap
   }

@@ -168,30 +168,16 @@ final class EncodedRowsSuite {
     assertTrue(message(_(3) = 0x29).contains("the unknown codec 9"))
     assertTrue(message(_ => (), fields = 2).contains("rows of 1 fields, where 2 are expected"))
   }
-
-  @Test def `the bytes of the format are those of its page`(): Unit = {
-    val rows = Seq(1L, 2L, 3L).map(numberAndText(_, "ab"))
-    val block = write(rows, 2, plain)
-    assertEquals(Golden.replace(" ", ""), block.map("%02x".format(_)).mkString)
-  }
 }
 
 object EncodedRowsSuite {
-
-  /** Three rows of two fields: 1 to 3, and the text `ab`. */
-  private val Golden =
-    "4c5201 20 02000000 10000000 10000000 a030ca48" + // head: columns, not compressed
-      "03 00 04" + // three rows, whole, a value and a text
-      "01 01 00 04 6162 00 00" + // a dictionary of one value of two bytes, and codes
-      "00 00" + // no nulls
-      "10 02 02" // from 1 on in steps of 1
 
   private def lz4 = new RowGroupCodec.Lz4Codec
   private def codec(random: Random): RowGroupCodec =
     if (random.nextBoolean()) lz4 else new RowGroupCodec.ZstdCodec(1)
 
   /** A codec that saves nothing: the bytes are stored as they are. */
-  private val plain: RowGroupCodec = new RowGroupCodec {
+  private[encoded] val plain: RowGroupCodec = new RowGroupCodec {
     override def id: Int = RowGroupCodec.Lz4Id
     override def mostBytes(plain: Int): Int = plain
     override def compress(from: Array[Byte], length: Int, packed: Array[Byte], at: Int): Int =
@@ -219,7 +205,7 @@ object EncodedRowsSuite {
   private def write(rows: Seq[Array[Byte]], fields: Int, codec: RowGroupCodec): Array[Byte] =
     written(new RowGroupWriter(codec, fields), rows)
 
-  private def written(writer: RowGroupWriter, rows: Seq[Array[Byte]]): Array[Byte] = {
+  private[encoded] def written(writer: RowGroupWriter, rows: Seq[Array[Byte]]): Array[Byte] = {
     val out = new ByteArrayOutputStream
     writer.open(out)
     for (row <- rows) {
@@ -230,7 +216,7 @@ object EncodedRowsSuite {
     out.toByteArray
   }
 
-  private def read(block: Array[Byte], fields: Int): Seq[Array[Byte]] =
+  private[encoded] def read(block: Array[Byte], fields: Int): Seq[Array[Byte]] =
     bytesOf(newReader(fields)(new CheckedGroups()(in(block))))
 
   private def bytesOf(records: Iterator[(Any, Any)]): Seq[Array[Byte]] =
@@ -250,13 +236,6 @@ object EncodedRowsSuite {
     val bytes = new Array[Byte](8 * words.size)
     for ((word, i) <- words.zipWithIndex) Platform.putLong(bytes, ByteSink.address(8 * i), word)
     bytes
-  }
-
-  /** A number and a string of at most eight characters. */
-  private def numberAndText(number: Long, text: String): Array[Byte] = {
-    val row = longs(0, number, 24L << 32 | text.length, 0)
-    System.arraycopy(text.getBytes, 0, row, 24, text.length)
-    row
   }
 
   private def someBlock(random: Random, codec: RowGroupCodec = lz4): (Int, Array[Byte]) = {
