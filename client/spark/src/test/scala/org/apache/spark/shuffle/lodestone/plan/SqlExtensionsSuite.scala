@@ -5,17 +5,22 @@ import org.junit.jupiter.api.Assertions.{assertEquals, assertFalse}
 import org.junit.jupiter.api.Test
 
 import org.apache.spark.SparkConf
+import org.apache.spark.shuffle.ShuffleManager
 import org.apache.spark.shuffle.lodestone.LodestoneShuffleManager
+import org.apache.spark.shuffle.lodestone.executor.rows.frames.FrameEngineShuffleManager
 import org.apache.spark.shuffle.lodestone.sql.LodestoneExtensions
 
 class SqlExtensionsSuite {
   private val on = "spark.lodestone.nearReads" -> "true"
 
-  private def confWith(settings: (String, String)*): SparkConf = {
+  private def confWith(settings: (String, String)*): SparkConf =
+    confOf(new LodestoneShuffleManager(_, isDriver = true), settings: _*)
+
+  private def confOf(manager: SparkConf => ShuffleManager, settings: (String, String)*) = {
     val conf = new SparkConf(false)
       .set("spark.master", "spark://a:7077")
       .setAll(settings)
-    new LodestoneShuffleManager(conf, isDriver = true)
+    manager(conf)
     conf
   }
 
@@ -35,6 +40,17 @@ class SqlExtensionsSuite {
     assertEquals(both, confWith(on, SqlExtensions.Key -> theirs).get(SqlExtensions.Key))
     assertEquals(both, confWith(on, SqlExtensions.Key -> both).get(SqlExtensions.Key))
   }
+
+  @Test def `the manager of an engine adds no rule`(): Unit =
+    for (mode <- Seq("auto", "merge", "remote")) {
+      val settings = Seq(on, "spark.lodestone.mode" -> mode)
+      assertEquals(SqlExtensions.OurName, confWith(settings: _*).get(SqlExtensions.Key))
+      def ofEngine(more: (String, String)*) =
+        confOf(new FrameEngineShuffleManager(_, isDriver = true), settings ++ more: _*)
+      assertFalse(ofEngine().contains(SqlExtensions.Key), mode)
+      val theirs = SqlExtensions.Key -> "org.example.One"
+      assertEquals("org.example.One", ofEngine(theirs).get(SqlExtensions.Key))
+    }
 
   @Test def `applications that cannot gain have no rule`(): Unit = Seq(
     "spark.master" -> "local[4]",
