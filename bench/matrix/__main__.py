@@ -40,7 +40,7 @@ def measured(asked: argparse.Namespace) -> int:
     throttle = disk.Throttle(sides.CACHE)
     disks = usable(asked.disks, throttle)
     made = tables.make(asked.scale_factor)
-    setting = setting_of(asked, made, asked.reads == "network", asked.before)
+    setting = setting_of(asked, made, asked.reads == "network", asked.before, asked.codec)
     jobs = [workloads.BY_NAME[name] for name in asked.jobs]
     matrix_result = result.begun(setting, command("matrix"), asked.rounds, asked.changed)
     keeping.warn(matrix_result)
@@ -142,6 +142,10 @@ def arguments() -> argparse.Namespace:
     add_cluster(parser)
     reads_help = "network: no executor opens another one's files, as if each had its own host"
     parser.add_argument("--reads", choices=["local", "network"], default="local", help=reads_help)
+    codec_help = "how all sides compress blocks"
+    parser.add_argument(
+        "--codec", choices=sides.CODECS, default=sides.CODECS[0], help=codec_help
+    )
     parser.add_argument(
         "--scale-factor", type=int, default=1, help="scale factor of the TPC-H tables"
     )
@@ -159,7 +163,7 @@ def arguments() -> argparse.Namespace:
     has_comet = any(sides.BY_NAME[name].has_comet for name in asked.sides)
     if has_comet and asked.spark not in comet.RELEASES:
         parser.error(f"Comet runs with `--spark` {' or '.join(comet.RELEASES)}")
-    asked.changed = changed(asked, parser, [*CLUSTER, "reads", "scale_factor", "cold"])
+    asked.changed = changed(asked, parser, [*CLUSTER, "reads", "codec", "scale_factor", "cold"])
     return asked
 
 

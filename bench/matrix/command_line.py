@@ -14,7 +14,7 @@ from pathlib import Path
 
 from harness.screen import say
 
-from .sides import CACHE, ROOT, Setting
+from .sides import CACHE, CODECS, ROOT, Setting
 
 # The options of a cluster that make a result another one.
 CLUSTER = ["spark", "executors", "cores", "memory"]
@@ -63,6 +63,7 @@ def setting_of(
     tables: Path,
     network_reads: bool = False,
     before: Path | None = None,
+    codec: str = CODECS[0],
 ) -> Setting:
     return Setting(
         spark=asked.spark,
@@ -72,6 +73,7 @@ def setting_of(
         network_reads=network_reads,
         tables=tables,
         before=before,
+        codec=codec,
     )
 
 

@@ -13,6 +13,7 @@ from .sides import COMET, OPPONENTS
 # Fewer rounds show nothing about the spread.
 MIN_ROUNDS = 3
 COLD = {"cold": True}
+ZSTD = {"codec": "zstd"}
 OLDER_COMETS_SPARK = {"spark": SPARK_LINES["3.5"]}
 COMETS = (COMET, "comet-merge", "comet-remote")
 MODES = (*OPPONENTS, "auto", "lodestone", "remote")
@@ -35,6 +36,7 @@ OF_MATRIX = [
     Question("real-jobs", "plain", ("sort", "tiny", "sql"), MODES, ("groups", "rows")),
     Question("cold", "plain", ("sort", "tiny", "sql", "groups", "rows"), MODES, changed=COLD),
     Question("tpch", "plain", ("tpch",), MODES),
+    Question("zstd", "plain", ("tpch",), MODES, changed=ZSTD),
     Question("throttled", "throttled", ("sort", "tiny", "sql"), MODES, ("tpch",)),
     Question(
         "network", "network", ("tpch",), (*OPPONENTS, "auto", "remote"), ("sort", "tiny", "sql")

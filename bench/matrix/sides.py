@@ -117,12 +117,14 @@ OPPONENTS = ("plain", "tuned")
 # memory for all of them at once.
 USUAL = [*OPPONENTS, "lodestone", "auto", "remote"]
 BY_NAME = {side.name: side for side in ALL}
+# The first one is the default, as in Spark.
+CODECS = ("lz4", "zstd")
 
 
 @dataclass(frozen=True)
 class Setting:
     """The settings that all sides share: the Spark release, its executors, and how their blocks are
-    read."""
+    read and compressed."""
 
     spark: str
     executors: int
@@ -133,6 +135,7 @@ class Setting:
     tables: Path
     # A built checkout of another commit.
     before: Path | None = None
+    codec: str = CODECS[0]
 
     @property
     def master(self) -> str:
@@ -157,6 +160,7 @@ def settings(
         "spark.sql.shuffle.partitions": "200",
         # Many maps: small blocks, as a large cluster has them.
         "spark.sql.files.maxPartitionBytes": "32m",
+        "spark.io.compression.codec": setting.codec,
     }
     if setting.network_reads:
         conf |= {"spark.shuffle.readHostLocalDisk": "false"}

@@ -57,6 +57,7 @@ def heading(result: dict) -> str:
             f"Spark {setting['spark']}, {cluster(result)}, "
             f"{result['rounds']} rounds, all sides in turn in each"
             + (", a new application for each run" if "cold" in result["changed"] else "")
+            + (f", compressed with {setting['codec']}" if "codec" in result["changed"] else "")
             + (f"; before: commit {setting['before']}" if "before" in setting else ""),
             "Medians; in brackets least to most, and x: the median of the rounds' ratios to the "
             "side that the title of the table names.",

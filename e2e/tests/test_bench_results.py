@@ -140,6 +140,14 @@ def test_fresh_applications_have_a_text_and_ratios_of_their_own(tmp_path):
     assert "cold.txt" not in kept(tmp_path / "other", measured(jobs, cold=True, reads=1))
 
 
+def test_a_comparison_with_another_codec_has_a_text_and_ratios_of_its_own(tmp_path):
+    with_zstd = measured(["tpch"], codec="zstd")
+    assert kept(tmp_path, with_zstd) == ["history.csv", "ratios.csv", "zstd.txt"]
+    found = {(one.job, one.result) for one in ratios.read(tmp_path / "ratios.csv")}
+    assert found == {("tpch, codec zstd", "zstd")}
+    assert "zstd.txt" not in kept(tmp_path / "other", measured(["tpch"]))
+
+
 def test_jobs_of_another_size_and_of_few_rounds_have_no_line_of_history():
     other = measured() | {"sizes": measured()["sizes"] | {"plain tiny": {"maps": 8}}}
     assert {row.job for row in history.rows_of_matrix(other)} == {"sort", "sql"}

@@ -198,6 +198,14 @@ def test_a_tuned_side_is_plain_spark_without_a_file_for_each_partition():
     assert {"plain", "tuned"} <= set(sides.USUAL)
 
 
+@pytest.mark.parametrize("codec", sides.CODECS)
+def test_all_sides_compress_with_the_codec_that_was_asked_for(codec, tmp_path):
+    setting = sides.Setting("4.1.4", 2, 1, 1024, False, tmp_path, codec=codec)
+    for name in (*sides.OPPONENTS, "auto", "remote"):
+        conf = sides.settings(sides.BY_NAME[name], setting, tmp_path)
+        assert conf["spark.io.compression.codec"] == codec
+
+
 class FakeSession:
     """An application that only counts its runs."""
 
