@@ -50,7 +50,7 @@ private[driver] final class NearHosts(
 
   /**
    * Returns the size up to which a partition counts as pushed. The limit of the plan is one of
-   * lengths. How many times its length a partition's size is differs, and is known for the sum only.
+   * lengths. How many times its length the size of a partition is differs. It is known for the sum.
    */
   private def largestPushed(reads: Seq[ReadSize]): Double = {
     val sizes = reads.iterator.map(_.bytes.sum).sum
