@@ -143,9 +143,7 @@ def arguments() -> argparse.Namespace:
     reads_help = "network: no executor opens another one's files, as if each had its own host"
     parser.add_argument("--reads", choices=["local", "network"], default="local", help=reads_help)
     codec_help = "how all sides compress blocks"
-    parser.add_argument(
-        "--codec", choices=sides.CODECS, default=sides.CODECS[0], help=codec_help
-    )
+    parser.add_argument("--codec", choices=sides.CODECS, default=sides.CODECS[0], help=codec_help)
     parser.add_argument(
         "--scale-factor", type=int, default=1, help="scale factor of the TPC-H tables"
     )
