@@ -273,15 +273,8 @@ impl Summing<'_> {
         let Bytes { likely, high, .. } = one.bytes;
         match self.answer(one, settings) {
             Answer::Merge => one.bytes,
-            Answer::Probably(_) => Bytes {
-                low: 0.0,
-                likely,
-                high,
-            },
-            Answer::Maybe(_) => Bytes {
-                high,
-                ..Bytes::default()
-            },
+            Answer::Probably(_) => Bytes::between(0.0, likely, high),
+            Answer::Maybe(_) => Bytes::between(0.0, 0.0, high),
             Answer::Leave(_) => Bytes::default(),
         }
     }

@@ -44,6 +44,10 @@ pub(super) struct Bytes {
 }
 
 impl Bytes {
+    pub(super) fn between(low: f64, likely: f64, high: f64) -> Self {
+        Self { low, likely, high }
+    }
+
     pub(super) fn times(self, factor: f64) -> Self {
         Self {
             low: self.low * factor,

@@ -258,7 +258,7 @@ fn waiting_for_a_slow_disk_is_saved_beyond_the_time_of_a_small_read() {
     let fast = saved(Disk::Ssd, 500);
     assert_eq!(saved(Disk::Ssd, 2100), fast);
     // 100 readers with 200 reads each, which compute for 100 ms: 2 ms for each read, and 10 ms.
-    // Of 200 reads one stays, which waits unless the service has it in memory.
+    // One of 200 reads stays, and waits unless the service has it in memory.
     for (reader_ms, least, most) in [(500, 0.0, 40.0), (2100, 160.0, 200.0)] {
         let slow = saved(Disk::Hdd, reader_ms);
         let (least, most) = (fast.low + 0.995 * least, fast.high + most);
