@@ -3,6 +3,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 import zipfile
@@ -13,8 +14,10 @@ import pytest
 from harness import jvm
 from harness.documented import block, joined
 from harness.paths import NOT_41, ROOT, SPARK_LINES, USUAL_LINES, plugin_jar, python_of
+from harness.sizes import check_documented_size
 from harness.spark_process import IN_THE_DRIVER, ONE_EXECUTOR
 
+GET_STARTED = "docs/get-started.md"
 MAPS, PARTITIONS, ROWS = 4, 3, 20_000
 SESSION = "from pyspark.sql import SparkSession\n"
 OWN_SESSION = SESSION + "spark = SparkSession.builder.getOrCreate()\n"
@@ -53,15 +56,17 @@ def wheel() -> Path:
 
 @pytest.fixture(scope="session")
 def installed(tmp_path_factory):
-    """Returns a folder with a virtual environment in which the README's first command has run."""
+    """Returns a folder with a virtual environment, made by the commands of the page to get started,
+    in which the README's first command has run."""
     folder = tmp_path_factory.mktemp("newcomer")
-    subprocess.run([sys.executable, "-m", "venv", folder / "venv"], check=True)
     (folder / "dist").symlink_to(ROOT / "dist")
-    install = block("README.md", "Use it")[0]
+    build, *environment, install = block(GET_STARTED, "1. Build and install")
+    assert (build, install) == ("make wheel", block("README.md", "Use it")[0])
     assert install.startswith("pip install dist/")
-    path = f"{folder / 'venv' / 'bin'}:{os.environ['PATH']}"
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     variables = {**os.environ, "PATH": path, "PIP_NO_INDEX": "1"}
-    subprocess.run(install, shell=True, cwd=folder, env=variables, check=True)
+    typed = "\n".join(["set -e", *environment, install])
+    subprocess.run(typed, shell=True, cwd=folder, env=variables, check=True)
     return folder
 
 
@@ -140,6 +145,13 @@ def test_the_package_holds_the_daemon_and_a_jar_for_each_spark_and_the_licence(w
             assert [name for name in held if name.endswith(f"licenses/{text}")]
 
 
+def test_the_package_is_as_large_as_the_page_says(wheel):
+    with zipfile.ZipFile(wheel) as archive:
+        installed_bytes = sum(info.file_size for info in archive.infolist())
+    check_documented_size(r"package\*\* takes about ([0-9]+) MB", wheel.stat().st_size)
+    check_documented_size(r"about ([0-9]+) MB when it is installed", installed_bytes)
+
+
 @on_one_line
 def test_a_newcomer_installs_one_file_and_submits_a_job_as_the_readme_says(newcomer):
     newcomer.write(OWN_SESSION + JOB)
@@ -149,8 +161,7 @@ def test_a_newcomer_installs_one_file_and_submits_a_job_as_the_readme_says(newco
 
 @pytest.mark.lines(*USUAL_LINES)
 def test_a_newcomer_sees_the_first_merged_shuffle_as_the_page_to_get_started_says(newcomer):
-    page = "docs/get-started.md"
-    assert block(page, "1. Build and install") == ["make wheel", block("README.md", "Use it")[0]]
+    page = GET_STARTED
     program = "\n".join(block(page, "2. Write a job", "python"))
     (newcomer.folder / "first.py").write_text(program + "\n")
     [submit] = joined(block(page, "3. Run it"))
@@ -242,6 +253,25 @@ def test_a_submitted_job_does_not_run_without_lodestone_when_the_keys_cannot_be_
         assert said_of_it in outcome.stderr
 
 
+@pytest.mark.lines(*USUAL_LINES)
+def test_a_newcomer_without_a_file_of_settings_has_the_doctor_check_the_printed_keys(
+    newcomer, spark
+):
+    well = newcomer.run("lodestone doctor $(lodestone conf)")
+    assert (well.returncode, well.stderr) == (0, ""), well.stdout
+    of_jar = f"ok       jar: both class paths have the jar for Spark {spark} with Scala 2."
+    assert of_jar in well.stdout
+    assert "ok       shuffle-manager: " in well.stdout
+    other = next(one for one in SPARK_LINES.values() if plugin_jar(one) != plugin_jar(spark))
+    wrong = newcomer.run(f"lodestone doctor $(lodestone conf --spark {other})")
+    assert wrong.returncode == 2, wrong.stdout
+    [driver, executor] = re.findall(r"^error +jar: (.*)", wrong.stdout, re.MULTILINE)
+    for side, line in (("driver", driver), ("executor", executor)):
+        assert line.startswith(f"spark.{side}.extraClassPath has ")
+        assert f"which is not for Spark {spark} with Scala 2." in line
+        assert f" -> Use {plugin_jar(spark).name}, as " in line
+
+
 @on_one_line
 def test_what_configure_cannot_do_it_says_in_a_sentence(newcomer):
     local = CONFIGURE.format(builder="SparkSession.builder.master('local')")
@@ -263,7 +293,12 @@ def test_what_configure_cannot_do_it_says_in_a_sentence(newcomer):
 def test_the_command_of_the_package_is_the_daemon_and_knows_all_tested_releases(newcomer):
     help_of_drain = newcomer.run("lodestone drain --help")
     assert "--timeout" in help_of_drain.stdout, help_of_drain.stderr
-    assert newcomer.run("lodestone --version").stdout.startswith("lodestone 0.")
+    [package] = (ROOT / "dist").glob("lodestone_shuffle-*.whl")
+    number = re.escape(package.name.split("-")[1])
+    # As docs/deployment.md says: the commit of a release, and of other builds that they are none.
+    commit = r"not a release|commit [0-9a-f]{12}"
+    said_version = newcomer.run("lodestone --version").stdout
+    assert re.fullmatch(rf"lodestone {number} \(({commit})\)\n", said_version), said_version
     for version in SPARK_LINES.values():
         number, _, scala = version.partition("-scala-")
         asked = f"lodestone conf --spark {number}" + (f" --scala {scala}" if scala else "")

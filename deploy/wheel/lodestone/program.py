@@ -9,11 +9,13 @@ from pathlib import Path
 from typing import Optional
 
 PROGRAM = Path(__file__).resolve().parent / "bin" / "lodestone"
+# Commands that look at the Spark in SPARK_HOME.
+OF_SPARK = (["conf"], ["doctor"])
 
 
 def main() -> None:
     environment = dict(os.environ)
-    if sys.argv[1:2] == ["conf"]:
+    if sys.argv[1:2] in OF_SPARK:
         home = submitted_home() or spark_home()
         environment.update({"SPARK_HOME": str(home)} if home else {})
     os.execve(PROGRAM, ["lodestone", *sys.argv[1:]], environment)

@@ -250,6 +250,16 @@ pub enum Scala {
     V213,
 }
 
+impl Scala {
+    /// The number of the release.
+    pub fn number(self) -> &'static str {
+        match self {
+            Self::V212 => "2.12",
+            Self::V213 => "2.13",
+        }
+    }
+}
+
 /// Values of `spark.lodestone.mode`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Mode {

@@ -25,7 +25,7 @@ pub(in crate::operator) struct Found {
     /// Its version.
     pub(in crate::operator) version: String,
     /// Its Scala, if the folder says it.
-    pub(super) scala: Option<Scala>,
+    pub(in crate::operator) scala: Option<Scala>,
 }
 
 impl Found {
@@ -78,11 +78,7 @@ impl Release {
     /// Returns the name of the jar's file.
     pub(in crate::operator) fn jar(&self) -> String {
         let line = if self.line == "3.5" { "3.5" } else { "4" };
-        let scala = match self.scala {
-            Scala::V212 => "2.12",
-            Scala::V213 => "2.13",
-        };
-        format!("lodestone-spark-{line}_{scala}.jar")
+        format!("lodestone-spark-{line}_{}.jar", self.scala.number())
     }
 
     /// Returns what a user should know about this release.

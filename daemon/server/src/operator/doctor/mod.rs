@@ -106,7 +106,9 @@ fn settings(args: &DoctorArgs, host: &Host) -> Result<Option<Settings>, Settings
         return Ok(None);
     }
     let mut settings = Settings::named(&args.conf)?;
-    let here = release::in_home(host.spark_home.as_deref());
-    settings.spark = here.ok().map(|found| found.version);
+    if let Ok(here) = release::in_home(host.spark_home.as_deref()) {
+        settings.spark = Some(here.version);
+        settings.scala = here.scala;
+    }
     Ok(Some(settings))
 }

@@ -10,6 +10,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use lodestone_units::size;
 
 use super::properties::properties;
+use crate::cli::Scala;
 
 /// Longest file that is read.
 const FILE_BYTES_MAX: u64 = 1 << 20;
@@ -53,6 +54,8 @@ pub(super) struct Settings {
     met: Mutex<Vec<String>>,
     /// The version of Spark, where it is known.
     pub(super) spark: Option<String>,
+    /// The Scala of this Spark, where it is known.
+    pub(super) scala: Option<Scala>,
     /// Whether they are of an application that has run, maybe elsewhere.
     pub(super) is_past: bool,
 }

@@ -139,16 +139,35 @@ fn flags_of_a_daemon_without_its_directory_say_that_it_is_missing() {
 }
 
 #[test]
-fn a_jar_of_another_line_than_the_spark_of_this_host_is_an_error() {
-    let home = tempfile::tempdir().unwrap();
-    let jars = home.path().join("jars");
-    fs::create_dir(&jars).unwrap();
-    fs::write(jars.join("spark-core_2.13-4.1.4.jar"), "").unwrap();
-    let host = Host::with_spark(home.path());
-    let jar = "spark.driver.extraClassPath=/x/lodestone-spark-3.5_2.12.jar";
-    let found = checked(&args(&["--conf", jar]), &host).unwrap();
-    let shown = found.iter().map(Finding::shown);
-    let of_jar = |(check, level, _): &(&str, &str, String)| (*check, *level) == ("jar", "error");
-    let line = shown.filter(of_jar).map(|(.., line)| line).next().unwrap();
-    assert!(line.contains("Use lodestone-spark-4_2.13.jar"), "{line}");
+fn a_jar_of_another_line_or_scala_than_the_spark_of_this_host_is_an_error() {
+    for (core, wrong, words) in [
+        (
+            "spark-core_2.13-4.1.4.jar",
+            "lodestone-spark-3.5_2.12.jar",
+            "which is not for Spark 4.1.4 with Scala 2.13 -> Use lodestone-spark-4_2.13.jar",
+        ),
+        (
+            "spark-core_2.12-3.5.9.jar",
+            "lodestone-spark-3.5_2.13.jar",
+            "which is not for Spark 3.5.9 with Scala 2.12 -> Use lodestone-spark-3.5_2.12.jar",
+        ),
+        (
+            "spark-core_2.12-3.5.9.jar",
+            "lodestone-spark-4_2.13.jar",
+            "which is not for Spark 3.5.9 with Scala 2.12 -> Use lodestone-spark-3.5_2.12.jar",
+        ),
+    ] {
+        let home = tempfile::tempdir().unwrap();
+        let jars = home.path().join("jars");
+        fs::create_dir(&jars).unwrap();
+        fs::write(jars.join(core), "").unwrap();
+        let host = Host::with_spark(home.path());
+        let jar = format!("spark.driver.extraClassPath={wrong}");
+        let found = checked(&args(&["--conf", &jar]), &host).unwrap();
+        let shown: Vec<_> = found.iter().map(Finding::shown).collect();
+        let is_it = |(check, level, line): &(&str, &str, String)| {
+            (*check, *level) == ("jar", "error") && line.contains(words)
+        };
+        assert!(shown.iter().any(is_it), "{shown:#?}");
+    }
 }

@@ -102,7 +102,7 @@ OTHER_SERVICE "other-service" Note
     "Remove them, if the application no longer uses that service."
 
 JAR "jar" Error
-    "a class path has the jar of another line of Spark, or no jar"
+    "a class path has the jar of another line of Spark or of another Scala, or no jar"
     "Set spark.driver.extraClassPath and spark.executor.extraClassPath to the jar that `lodestone \
      conf` prints, which must be at the same path on every machine."
 

@@ -4,6 +4,7 @@
 use std::path::Path;
 
 use super::checks::JAR;
+use crate::cli::Scala;
 use crate::operator::conf::jar::PREFIX;
 use crate::operator::conf::release::{Found, Release};
 use crate::operator::doctor::finding::Finding;
@@ -27,10 +28,25 @@ pub(super) fn all(settings: &Settings) -> Vec<Finding> {
     }
     found.extend(two_jars(settings));
     found.extend(missing(settings));
-    if found.is_empty() && SIDES.iter().all(|side| jar_of(settings, side).is_some()) {
-        found.push(JAR.ok("both class paths have the jar of the plugin"));
+    if let [Some(jar), Some(_)] = SIDES.map(|side| jar_of(settings, side))
+        && found.is_empty()
+    {
+        found.push(well(settings, jar));
     }
     found
+}
+
+fn well(settings: &Settings, jar: &str) -> Finding {
+    JAR.ok(match release(settings, jar) {
+        Some(release) => {
+            let spark = spark(settings, &release);
+            format!("both class paths have the jar for {spark}")
+        }
+        None => format!(
+            "both class paths have {jar}; whether Spark is of its line is not known, because \
+             SPARK_HOME names no Spark that has a jar"
+        ),
+    })
 }
 
 fn name_of(entry: &str) -> &str {
@@ -43,21 +59,32 @@ fn jar_of<'a>(settings: &'a Settings, side: &str) -> Option<&'a str> {
     names.find(|name| name.starts_with(PREFIX))
 }
 
+/// Returns the release of Spark, if it is known and has a jar. An unknown Scala is that of this
+/// jar: only its line can be wrong then.
+fn release(settings: &Settings, jar: &str) -> Option<Release> {
+    let version = settings.spark.as_ref()?;
+    let of_jar = match jar.contains("_2.12") {
+        true => Scala::V212,
+        false => Scala::V213,
+    };
+    let scala = settings.scala.unwrap_or(of_jar);
+    let of = |scala| Release::of(&Found::named(version, None), scala).ok();
+    of(Some(scala)).or_else(|| of(None))
+}
+
+/// Returns Spark as a person names it.
+fn spark(settings: &Settings, release: &Release) -> String {
+    let scala = settings.scala.map(Scala::number);
+    let scala = scala.map(|number| format!(" with Scala {number}"));
+    format!("Spark {release}{}", scala.unwrap_or_default())
+}
+
 /// A jar of another line of Spark, or one that is not here.
 fn wrong(settings: &Settings, key: &str, entry: &str) -> Option<Finding> {
-    let release = settings.spark.as_ref().and_then(|version| {
-        // The Scala of the jar counts: only its line can be wrong here.
-        let scala = match name_of(entry).contains("_2.12") {
-            true => crate::cli::Scala::V212,
-            false => crate::cli::Scala::V213,
-        };
-        let of = |scala| Release::of(&Found::named(version, None), scala).ok();
-        of(Some(scala)).or_else(|| of(None))
-    });
-    if let Some(release) = release {
-        let right = release.jar();
+    if let Some(release) = release(settings, name_of(entry)) {
+        let (right, spark) = (release.jar(), spark(settings, &release));
         if !name_of(entry).starts_with(right.trim_end_matches(".jar")) {
-            let text = format!("{key} has {entry}, which is not for Spark {release}");
+            let text = format!("{key} has {entry}, which is not for {spark}");
             let remedy = format!("Use {right}, as `lodestone conf --spark {release}` prints it.");
             return Some(JAR.error(text).instead(remedy));
         }

@@ -499,3 +499,16 @@ fn a_jar_of_another_spark_or_one_that_is_not_here_is_found() {
     .concat();
     assert_eq!(bad(&with(&fetched, Some("4.1.4"))), []);
 }
+
+#[test]
+fn a_jar_of_the_right_line_names_spark_and_one_that_cannot_be_judged_says_so() {
+    let line = |spark: Option<&str>| {
+        let shown: Vec<_> = with(&[], spark).iter().map(Finding::shown).collect();
+        let of_jar = shown.into_iter().find(|(check, ..)| *check == "jar");
+        let (_, level, line) = of_jar.unwrap();
+        assert_eq!(level, "ok");
+        line
+    };
+    assert!(line(Some("4.1.4")).contains("the jar for Spark 4.1.4"));
+    assert!(line(None).contains("is not known, because SPARK_HOME"));
+}
