@@ -2,6 +2,7 @@
 """Unpacks an RPM package, on hosts without rpm: two headers, and an archive of files."""
 
 import gzip
+import struct
 from pathlib import Path
 
 LEAD_BYTES = 96
@@ -11,13 +12,14 @@ INTRO_BYTES, ENTRY_BYTES = 16, 16
 FILE_BYTES = 110
 MODE, SIZE, NAME_SIZE = 1, 6, 11
 LAST = "TRAILER!!!"
+# The tag of the script that runs after an installation.
+AFTER_INSTALLATION = 1024
 
 
 def unpack(package: Path, folder: Path) -> None:
     """Writes the files of the package, with their modes, below a folder."""
     content = package.read_bytes()
-    signature_end = LEAD_BYTES + _header_bytes(content, LEAD_BYTES)
-    header = -(-signature_end // 8) * 8
+    header = _header(content)
     archive = gzip.decompress(content[header + _header_bytes(content, header) :])
     at = 0
     while True:
@@ -36,6 +38,25 @@ def unpack(package: Path, folder: Path) -> None:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(archive[begin : begin + numbers[SIZE]])
         path.chmod(numbers[MODE] & 0o7777)
+
+
+def script_after_installation(package: Path) -> str:
+    content = package.read_bytes()
+    header = _header(content)
+    index = header + INTRO_BYTES
+    count = int.from_bytes(content[header + 8 : header + 12], "big")
+    values = index + ENTRY_BYTES * count
+    for tag, _, offset, _ in struct.iter_unpack(">4I", content[index:values]):
+        if tag == AFTER_INSTALLATION:
+            begin = values + offset
+            return content[begin : content.index(b"\0", begin)].decode()
+    raise AssertionError("no script runs after an installation")
+
+
+def _header(content: bytes) -> int:
+    """Returns where the header is that describes the package, after that of its signature."""
+    signature_end = LEAD_BYTES + _header_bytes(content, LEAD_BYTES)
+    return -(-signature_end // 8) * 8
 
 
 def _header_bytes(content: bytes, at: int) -> int:
