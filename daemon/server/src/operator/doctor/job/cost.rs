@@ -84,6 +84,15 @@ fn read_millis(shuffle: &Shuffle) -> f64 {
 /// How codes end that follow from another failure, which has a code of its own.
 const CONSEQUENCE: &str = "_SERVICE_SUSPECT";
 
+/// Returns the code that counts most. A consequence comes after all others.
+pub(super) fn most<'a>(
+    counted: impl Iterator<Item = (&'a String, &'a u64)>,
+) -> Option<(&'a str, u64)> {
+    counted
+        .map(|(code, count)| (code.as_str(), *count))
+        .max_by_key(|(code, count)| (!code.ends_with(CONSEQUENCE), *count))
+}
+
 /// Returns the code that counts most, of those that can be changed.
 fn largest<'a>(
     shuffle: &'a Shuffle,
@@ -91,9 +100,7 @@ fn largest<'a>(
     counts: impl Fn(&str) -> bool,
 ) -> Option<(&'a str, u64)> {
     let all = shuffle.counts.reasons.iter();
-    all.filter(|(code, count)| counts(code) && reasons.matters(shuffle, code, **count))
-        .map(|(code, count)| (code.as_str(), *count))
-        .max_by_key(|(code, count)| (!code.ends_with(CONSEQUENCE), *count))
+    most(all.filter(|(code, count)| counts(code) && reasons.matters(shuffle, code, **count)))
 }
 
 fn rerun(shuffle: &Shuffle, reasons: &Reasons<'_>) -> Option<Cost> {

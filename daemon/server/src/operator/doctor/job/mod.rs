@@ -107,13 +107,10 @@ fn sums(record: &Report, is_well: bool, reasons: &Reasons<'_>) -> Finding {
         number(totals.readers_waited_millis)
     );
     let is_used = totals.merged + totals.remote > 0;
-    let changeable = totals
-        .counts
-        .reasons
-        .keys()
-        .find(|code| reasons.can_change(code));
+    let all = totals.counts.reasons.iter();
+    let changeable = cost::most(all.filter(|(code, _)| reasons.can_change(code)));
     match changeable {
-        Some(code) if !is_used && totals.shuffles > 0 => {
+        Some((code, _)) if !is_used && totals.shuffles > 0 => {
             SUMS.warning(text).instead(reasons.remedy(code))
         }
         _ if is_well => SUMS.ok(format!(

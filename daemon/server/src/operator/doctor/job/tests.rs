@@ -187,6 +187,36 @@ fn an_application_in_which_nothing_was_merged_gets_the_remedy_with_the_sums() {
 }
 
 #[test]
+fn of_several_reasons_the_sums_have_the_remedy_of_the_one_that_counts_most() {
+    let with = |reasons: Value| {
+        let totals = json!({"shuffles": 9, "plain": 9, "reasons": reasons});
+        of(&totals, &json!([])).remove(0)
+    };
+    let kryo = "-> Set spark.serializer to Kryo.";
+    let hangs = "-> Check whether the daemon hangs.";
+    for (reasons, remedy) in [
+        (
+            json!({"FETCH_TIMED_OUT": 1, "SERIALIZER_NOT_RELOCATABLE": 7}),
+            kryo,
+        ),
+        (
+            json!({"FETCH_TIMED_OUT": 2, "SERIALIZER_NOT_RELOCATABLE": 1}),
+            hangs,
+        ),
+        // What cannot be changed, and what follows from another failure, count less.
+        (json!({"FETCH_TIMED_OUT": 1, "SINGLE_MAP": 9}), hangs),
+        (
+            json!({"FETCH_SERVICE_SUSPECT": 9, "FETCH_TIMED_OUT": 1}),
+            hangs,
+        ),
+    ] {
+        let (check, level, line) = with(reasons);
+        assert_eq!((check, level), ("sums", "warning"));
+        assert!(line.contains(remedy), "{line}");
+    }
+}
+
+#[test]
 fn of_many_shuffles_the_cheap_ones_are_left_out_with_their_number() {
     let shuffle = |id| json!({"shuffleId": id, "state": "merged", "reasons": {"NEW_CODE": id + 1}});
     let shuffles: Vec<Value> = (0..50).map(shuffle).collect();
