@@ -18,9 +18,10 @@ import pytest
 
 from harness.certificate import certificate
 from harness.daemon import Daemon, free_port, wait_until
+from harness.documented import commands
 from harness.faulty_disk import faulty_disk
-from harness.paths import DAEMON
-from harness.spark_process import Job
+from harness.paths import DAEMON, SPARK_LINES, plugin_jar, spark_home
+from harness.spark_process import MANAGER, Job
 
 TIMEOUT_S = 60
 MAPS, PARTITIONS = 6, 8
@@ -40,6 +41,11 @@ def only(findings: list[dict], check: str) -> dict:
     """Returns the one finding of a check."""
     [found] = [finding for finding in findings if finding["check"] == check]
     return found
+
+
+def judged(finding: dict) -> tuple[str, str]:
+    """Returns the check of a finding and its level, which an assertion compares together."""
+    return finding["check"], finding["level"]
 
 
 def logged(conf: dict[str, str], logs: Path) -> dict[str, str]:
@@ -66,11 +72,13 @@ def test_a_drained_service_and_one_that_is_down_are_errors(start_daemon, start_j
     code, found = doctor("--services", f"{well.host_port},{drained.host_port},{down}")
     assert code == FAILED
     states = {one["found"].split(" ")[0]: one for one in found if one["check"] == "state"}
-    assert states[well.host_port]["level"] == "ok"
-    assert states[drained.host_port]["level"] == "error"
+    assert judged(states[well.host_port]) == ("state", "ok")
+    assert judged(states[drained.host_port]) == ("state", "error")
     assert "lodestone drain --cancel" in states[drained.host_port]["remedy"]
-    reached = {one["found"].split(" ")[0]: one["level"] for one in found if one["check"] == "reach"}
-    assert reached == {well.host_port: "ok", drained.host_port: "ok", down: "error"}
+    reached = {one["found"].split(" ")[0]: one for one in found if one["check"] == "reach"}
+    assert set(reached) == {well.host_port, drained.host_port, down}
+    assert judged(reached[well.host_port]) == judged(reached[drained.host_port]) == ("reach", "ok")
+    assert judged(reached[down]) == ("reach", "error")
     gates.open_all()
     running.wait()
     assert drain.wait(TIMEOUT_S) == 0, drain.stderr.read()
@@ -114,11 +122,11 @@ def test_a_service_whose_clock_differs_is_a_warning_with_the_seconds(start_daemo
         return only(found, "service-clock")
 
     same = clock(daemon.admin_port)
-    assert same["level"] == "ok", same
+    assert judged(same) == ("service-clock", "ok"), same
     for ahead_s, words in ((60, "s ahead of"), (-60, "s behind")):
         with other_clock(daemon, ahead_s) as port:
             differs = clock(port)
-        assert differs["level"] == "warning", differs
+        assert judged(differs) == ("service-clock", "warning"), differs
         assert words in differs["found"] and "time service" in differs["remedy"]
         figures = re.search(r"([0-9.]+) s (?:ahead|behind).*within ([0-9.]+) s", differs["found"])
         seconds, within = map(float, figures.groups())
@@ -160,7 +168,8 @@ def test_a_service_that_shows_an_expired_certificate_or_one_that_nobody_signed_i
 
     stored = made["well"].spark
     over, soon = shown("over", stored), shown("soon", stored)
-    assert (over["level"], soon["level"]) == ("error", "warning")
+    assert judged(over) == ("tls-certificate", "error")
+    assert judged(soon) == ("tls-certificate", "warning")
     assert "expired on" in over["found"] and "5 days ago" in over["found"]
     assert "in 9 days" in soon["found"]
     assert shown("well", stored)["level"] == "ok"
@@ -195,7 +204,7 @@ def test_a_limit_of_open_files_that_is_too_low_is_a_warning(tmp_path):
     low = ("prlimit", "--nofile=1024:1024")
     _, found = doctor(*arguments, within=low)
     files = only(found, "open-files")
-    assert files["level"] == "warning"
+    assert judged(files) == ("open-files", "warning")
     assert "1024 files may be open, and 4096 connections need" in files["found"]
     assert "LimitNOFILE=" in files["remedy"]
     _, found = doctor(*arguments, "--max-connections", "10", within=("prlimit", "--nofile=8192"))
@@ -216,7 +225,7 @@ def test_a_disk_that_is_slow_is_a_warning_with_its_speed_and_keeps_nothing(disk)
     disk.limit(8e6)
     _, found = doctor(*arguments)
     speed = only(found, "speed")
-    assert speed["level"] == "warning", speed
+    assert judged(speed) == ("speed", "warning"), speed
     [rate] = [float(word) for word in speed["found"].split(" MB/s")[0].split()[-1:]]
     assert 2 <= rate <= 8, speed
     assert list(disk.directory.iterdir()) == []
@@ -250,9 +259,9 @@ def test_a_disk_that_fails_is_an_error_and_is_to_be_replaced(disk, operations):
     disk.fail(operations and frozenset(operations))
     code, found = doctor("--dir", disk.directory, "--listen", PORT, "--reserve", "0b")
     assert code == FAILED
-    check = "room" if operations == ["statfs"] else "directory"
-    failed = only(found, check)
-    assert failed["level"] == "error"
+    expected = ("room", "error") if operations == ["statfs"] else ("directory", "error")
+    failed = only(found, expected[0])
+    assert judged(failed) == expected
     assert "Input/output error" in failed["found"]
     assert failed["remedy"].startswith("Replace the disk"), failed
 
@@ -272,7 +281,7 @@ def test_a_service_whose_only_disk_failed_is_an_error(disk, start_daemon, start_
     code, found = doctor("--services", daemon.host_port)
     assert code == FAILED
     state = only(found, "state")
-    assert state["level"] == "error" and "no disk that works" in state["found"]
+    assert judged(state) == ("state", "error") and "no disk that works" in state["found"]
     running.wait()
 
 
@@ -298,10 +307,51 @@ def test_a_local_directory_where_no_program_may_run_is_a_warning(mounts, tmp_pat
     local = tmp_path / "noexec" / "spark"
     arguments = ("--conf", f"spark.local.dir={local}")
     _, found = doctor(*arguments, within=mounts)
-    assert only(found, "noexec")["level"] == "warning"
+    assert judged(only(found, "noexec")) == ("noexec", "warning")
     assert "spark.lodestone.embedded.binary" in only(found, "noexec")["remedy"]
     _, found = doctor(*arguments)
     assert only(found, "noexec")["level"] == "ok"
+
+
+def test_a_file_of_settings_is_read_as_spark_reads_it_and_its_faults_are_found(tmp_path):
+    [command] = [
+        each.text for each in commands() if each.text.startswith("lodestone doctor --conf ")
+    ]
+    home = tmp_path / "spark"
+    (home / "conf").mkdir(parents=True)
+    here = SPARK_LINES["4.1"]
+    (home / "jars").symlink_to(spark_home(here) / "jars")
+    path = f"{DAEMON.parent}:{os.environ['PATH']}"
+    variables = {**os.environ, "PATH": path, "SPARK_HOME": str(home)}
+
+    def found_in(lines: list[str]) -> tuple[int, list[dict]]:
+        (home / "conf" / "spark-defaults.conf").write_text("\n".join(lines))
+        run = subprocess.run(
+            f"{command} --json", shell=True, env=variables, capture_output=True, text=True
+        )
+        assert run.stderr == ""
+        return run.returncode, json.loads(run.stdout)["findings"]
+
+    jar = plugin_jar(here)
+    well = [
+        "# spark.lodestone.mod merge",
+        f"spark.shuffle.manager   {MANAGER}",
+        "spark.serializer=org.apache.spark.serializer.KryoSerializer",
+        f"spark.driver.extraClassPath : {jar}",
+        f"spark.executor.extraClassPath \\\n  {jar}",
+        "spark.executor.memoryOverhead 832m",
+    ]
+    code, found = found_in(well)
+    assert (code, {one["level"] for one in found}) == (0, {"ok"}), found
+    other = plugin_jar(SPARK_LINES["3.5"])
+    faulty = [line.replace(str(jar), str(other)) for line in well]
+    code, found = found_in([*faulty, "spark.lodestone.mod merge"])
+    assert code == FAILED, found
+    assert judged(only(found, "key")) == ("key", "error")
+    assert "Write spark.lodestone.mode" in only(found, "key")["remedy"]
+    of_jar = [one for one in found if one["check"] == "jar"]
+    assert [judged(one) for one in of_jar] == [("jar", "error")] * 2
+    assert all(f"Use {jar.name}" in one["remedy"] for one in of_jar)
 
 
 def test_a_disk_that_the_kernel_made_read_only_is_an_error_that_leads_to_its_log(mounts, tmp_path):
@@ -321,11 +371,12 @@ def test_a_small_disk_in_memory_has_no_room_for_a_daemon_and_stays_empty(mounts,
     code, found = doctor(*arguments, within=within)
     assert code == FAILED
     room = [finding for finding in found if finding["check"] == "room"]
-    assert [finding["level"] for finding in room] == ["error", "error"]
+    assert [judged(finding) for finding in room] == [("room", "error")] * 2
     assert "what the daemon leaves free" in room[0]["found"]
     assert "more files (inodes)" in room[1]["found"]
-    assert only(found, "file-system")["level"] == "warning"
-    assert only(found, "speed")["level"] in ("ok", "note", "warning")
+    assert judged(only(found, "file-system")) == ("file-system", "warning")
+    # It is measured nevertheless: the room is for the daemon's data, and the file is small.
+    assert re.search(r" takes [0-9]+ MB/s \([1-9]", only(found, "speed")["found"])
 
 
 def test_the_log_of_a_job_whose_service_died_names_the_originals_and_what_to_do(

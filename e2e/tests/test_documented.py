@@ -20,6 +20,9 @@ SERVE = "lodestone serve "
 # How commands begin, and the test that runs them: as they are, or with other names of hosts, paths
 # and applications.
 RUN = {
+    "python3 -m venv ": (
+        "test_a_newcomer_sees_the_first_merged_shuffle_as_the_page_to_get_started_says"
+    ),
     "pip install dist/": "test_a_newcomer_installs_one_file_and_submits_a_job_as_the_readme_says",
     "spark-submit $(lodestone conf) your-job.py": (
         "test_a_newcomer_installs_one_file_and_submits_a_job_as_the_readme_says"
@@ -36,7 +39,10 @@ RUN = {
         "test_the_tab_says_what_happened_to_each_shuffle_in_sparks_ui_and_in_the_history_server"
     ),
     "lodestone doctor --conf $SPARK_HOME/": (
-        "test_a_local_directory_where_no_program_may_run_is_a_warning"
+        "test_a_file_of_settings_is_read_as_spark_reads_it_and_its_faults_are_found"
+    ),
+    "lodestone doctor $(lodestone conf) ": (
+        "test_a_newcomer_without_a_file_of_settings_has_the_doctor_check_the_printed_keys"
     ),
     "lodestone doctor --services ": "test_a_drained_service_and_one_that_is_down_are_errors",
     "lodestone doctor --dir ": (
@@ -54,17 +60,20 @@ RUN = {
     "lodestone drain [": (
         "test_a_service_that_is_drained_under_a_job_ends_with_its_shuffles_and_costs_no_map_run"
     ),
-    "spark-submit --repositories file:///": (
-        "test_executors_of_spark_4_merge_with_a_jar_that_spark_fetches"
-    ),
-    "spark-submit --master yarn ": (
-        "test_with_nothing_configured_daemons_merge_below_their_containers_and_end_with_them"
-    ),
     "spark-submit --conf spark.shuffle.service.enabled=true ": (
         "test_blocks_of_killed_executors_are_read_in_directories_that_a_restarted_daemon_names"
     ),
     "spark-submit --conf spark.shuffle.manager=": (
         "test_every_release_shuffles_through_services_alone"
+    ),
+}
+# The same, for tests that only `make conformance` runs.
+RUN_BY_CONFORMANCE = {
+    "spark-submit --repositories file:///": (
+        "test_executors_of_spark_4_merge_with_a_jar_that_spark_fetches"
+    ),
+    "spark-submit --master yarn ": (
+        "test_with_nothing_configured_daemons_merge_below_their_containers_and_end_with_them"
     ),
     "helm install ": "test_helm_accepts_the_documented_installation",
 }
@@ -83,6 +92,7 @@ NOT_RUN = {
     "mvn -f client/pom.xml -pl spark-4 test -Dtest='*WriterFaultsSuite'": "`make test` runs it",
     "systemctl enable --now lodestone": "it needs a host of its own; test_packages runs the unit",
 }
+KNOWN = RUN | RUN_BY_CONFORMANCE | NOT_RUN
 
 
 def begins(command: Command, beginnings: dict[str, str]) -> list[str]:
@@ -90,16 +100,22 @@ def begins(command: Command, beginnings: dict[str, str]) -> list[str]:
 
 
 def test_every_command_of_the_documentation_runs_in_a_test_or_says_why_not():
-    unknown = [each for each in commands() if not begins(each, RUN | NOT_RUN)]
+    unknown = [each for each in commands() if not begins(each, KNOWN)]
     assert unknown == [], "run it in a test, and name the test here, or the reason why not"
 
 
 def test_no_test_and_no_reason_is_here_for_a_command_that_is_gone():
-    used = {one for each in commands() for one in begins(each, RUN | NOT_RUN)}
-    assert used == set(RUN) | set(NOT_RUN)
+    used = {one for each in commands() for one in begins(each, KNOWN)}
+    assert used == set(KNOWN)
+    assert len(KNOWN) == len(RUN) + len(RUN_BY_CONFORMANCE) + len(NOT_RUN)
     tests = "".join(path.read_text() for path in (ROOT / "e2e" / "tests").glob("test_*.py"))
-    for name in RUN.values():
-        assert f"def {name}(" in tests, name
+    for beginnings, is_seldom in ((RUN, False), (RUN_BY_CONFORMANCE, True)):
+        for name in beginnings.values():
+            before, found, _ = tests.partition(f"\ndef {name}(")
+            assert found, name
+            # Marks are directly above the name.
+            marks = before.rsplit("\n\n", 1)[1]
+            assert ("@pytest.mark.seldom" in marks) == is_seldom, f"{name} is in the other list"
 
 
 OURS = [each for each in commands() if each.text.startswith("lodestone ")]
@@ -108,8 +124,9 @@ OURS = [each for each in commands() if each.text.startswith("lodestone ")]
 @pytest.mark.parametrize("command", OURS, ids=lambda each: f"{each.page} {each.text[10:50]}")
 def test_our_program_knows_each_word_of_its_documented_commands(command):
     # Brackets are around what may be left out, and bars between what excludes each other. A wrong
-    # word is found before the help is shown.
-    text = re.sub(r"[\[\]]| \| [^\]]*", "", command.text).replace(" TIME", " 30m")
+    # word is found before the help is shown. What a command prints for another one is options.
+    text = re.sub(r"\$\(lodestone conf\)", "--conf spark.a=1", command.text)
+    text = re.sub(r"[\[\]]| \| [^\]]*", "", text).replace(" TIME", " 30m")
     words = shlex.split(text)[1:]
     said = subprocess.run([DAEMON, *words, "--help"], capture_output=True, text=True)
     assert said.returncode == 0, said.stderr

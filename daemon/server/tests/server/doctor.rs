@@ -69,7 +69,11 @@ fn lines_of(check: &str, services: &str, settings: &[&str]) -> Vec<String> {
 }
 
 fn expect(check: &str, daemon: &Daemon, settings: &[&str], level: &str, words: &str) {
-    let lines = lines_of(check, daemon.address(), settings);
+    expect_of(check, daemon.address(), settings, level, words);
+}
+
+fn expect_of(check: &str, services: &str, settings: &[&str], level: &str, words: &str) {
+    let lines = lines_of(check, services, settings);
     let [line] = lines.as_slice() else {
         panic!("{settings:?} gave {lines:?}");
     };
@@ -231,12 +235,17 @@ fn a_service_without_a_certificate_does_not_fit_an_application_with_tls() {
 }
 
 #[test]
-fn two_addresses_of_one_daemon_are_found() {
+fn two_addresses_of_one_daemon_are_an_error() {
     let daemon = Daemon::start(&["--listen", "0.0.0.0:0"]);
     let port = daemon.address().rsplit_once(':').unwrap().1;
     let both = format!("127.0.0.1:{port},127.0.0.2:{port}");
-    let lines = lines_of("same-service", &both, &[]);
-    assert!(lines[0].contains("are the same daemon"), "{lines:?}");
+    expect_of("same-service", &both, &[], "error", "are the same daemon");
+    let settings = ["spark.lodestone.replicas=2"];
+    let lines = lines_of("same-service", daemon.address(), &settings);
+    assert!(
+        lines[0].starts_with("error ") && lines[0].contains("fewer than two services answer"),
+        "{lines:?}"
+    );
 }
 
 #[test]

@@ -160,7 +160,7 @@ fn refused(check: &'static Check, what: String, error: &io::Error) -> Finding {
 }
 
 /// The superuser may write anywhere, and the daemon of another user may not.
-pub(super) fn owner(dir: &Path, owner: u32, this: u32) -> Option<Finding> {
+fn owner(dir: &Path, owner: u32, this: u32) -> Option<Finding> {
     (owner != this).then(|| {
         let users = fs::read_to_string("/etc/passwd").unwrap_or_default();
         let name = |id: u32| {
@@ -248,6 +248,11 @@ fn space_of(dir: &Path, space: Space, config: &Config) -> Finding {
 pub(super) fn file_system(dir: &Path) -> Option<Finding> {
     // The type has another sign on other processors; the number is one of 32 bits.
     let magic = u32::try_from(statfs(dir).ok()?.f_type & 0xffff_ffff).ok()?;
+    file_system_of(dir, magic)
+}
+
+/// Judges a directory by the magic number of its file system.
+pub(super) fn file_system_of(dir: &Path, magic: u32) -> Option<Finding> {
     let (_, kind) = FILE_SYSTEMS.iter().find(|(known, _)| *known == magic)?;
     Some(FILE_SYSTEM.warning(format!("{} is on {kind}", dir.display())))
 }

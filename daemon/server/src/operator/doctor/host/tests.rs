@@ -3,7 +3,7 @@
 
 use std::fs::{self, Permissions};
 use std::net::TcpListener;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::Path;
 
 use clap::{Args, FromArgMatches};
@@ -165,6 +165,34 @@ fn a_directory_in_memory_is_a_warning() {
         "{found:?}"
     );
     assert!(directories::file_system(Path::new("/proc")).is_none());
+}
+
+#[test]
+fn a_directory_in_memory_or_on_the_network_is_known_by_the_number_of_its_file_system() {
+    // As statfs(2) lists them. SMB and CIFS begin their packets with 0xfe or 0xff, and "SMB".
+    let with_smb = |first: u8| u32::from_be_bytes([first, b'S', b'M', b'B']);
+    for (magic, words) in [
+        (0x0102_1994, "is on tmpfs, which is memory"),
+        (0x8584_58f6, "is on ramfs, which is memory"),
+        (0x6969, "is on NFS, which is the network"),
+        (with_smb(0xff), "is on CIFS, which is the network"),
+        (with_smb(0xfe), "is on SMB, which is the network"),
+        (0x00c3_6400, "is on CephFS, which is the network"),
+        (0x0bd0_0bd0, "is on Lustre, which is the network"),
+    ] {
+        let found = directories::file_system_of(Path::new("/data"), magic);
+        let (check, level, line) = found.unwrap().shown();
+        assert_eq!((check, level), ("file-system", "warning"));
+        assert!(
+            line.contains(words) && line.contains("local disk"),
+            "{line}"
+        );
+    }
+    // ext, XFS, Btrfs and overlays of containers.
+    for local in [0xef53, 0x5846_5342, 0x9123_683e, 0x794c_7630] {
+        let found = directories::file_system_of(Path::new("/data"), local);
+        assert!(found.is_none(), "{found:?}");
+    }
 }
 
 #[test]
@@ -333,15 +361,27 @@ fn a_file_system_that_hangs_is_an_error_after_a_while() {
 
 #[test]
 fn a_directory_of_another_user_is_a_note_with_both_users() {
-    let (check, level, line) = directories::owner(Path::new("/data"), 12_345, 0)
-        .unwrap()
-        .shown();
-    assert_eq!((check, level), ("directory-owner", "note"));
-    assert!(
-        line.contains("of user 12345, and this command runs as user 0 (root)"),
-        "{line}"
-    );
-    assert!(directories::owner(Path::new("/data"), 7, 7).is_none());
+    let made = Made::new();
+    let this = rustix::process::geteuid().as_raw();
+    let (dir, owner, user) = match this {
+        0 => (made.data(), "12345", "0 (root)".to_owned()),
+        // Only the superuser gives a directory away. This one is the superuser's.
+        _ => ("/".to_owned(), "0 (root)", this.to_string()),
+    };
+    if this == 0 {
+        chown(&dir, Some(12_345), None).unwrap();
+    }
+    let found = made.with(&["--dir", &dir]);
+    let of_owner: Vec<_> = found
+        .iter()
+        .filter(|one| one.0 == "directory-owner")
+        .collect();
+    let [(check, level, line)] = of_owner.as_slice() else {
+        panic!("{found:?}");
+    };
+    assert_eq!((*check, *level), ("directory-owner", "note"));
+    let words = format!("{dir} is of user {owner}, and this command runs as user {user}");
+    assert!(line.contains(&words), "{line}");
 }
 
 #[test]

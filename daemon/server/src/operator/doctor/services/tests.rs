@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Answers of services, and what they mean. Real daemons are in the tests of the server.
 
-use std::io::Write;
-use std::net::TcpListener;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
 
-use lodestone_model::Load;
+use bytes::{Bytes, BytesMut};
+use lodestone_model::{Code, Load};
+use lodestone_wire::extension::status::Refused;
+use lodestone_wire::{Frame, FrameDecoder, Limits, Message};
 
 use super::*;
 
@@ -89,13 +92,80 @@ fn a_service_that_takes_no_new_shuffles_is_an_error_and_a_strained_one_a_warning
     }
 }
 
+fn refusal(code: Code, detail: &str) -> Bytes {
+    let (incarnation, detail) = (1, detail.to_owned());
+    Refused {
+        code,
+        incarnation,
+        detail,
+    }
+    .to_bytes()
+}
+
+/// Answers one request with this if it is a greeting. Others are refused.
+fn answer(mut socket: TcpStream, greeting: &Bytes) {
+    let (decoder, mut received) = (FrameDecoder::new(Limits::SERVER), BytesMut::new());
+    let request = loop {
+        if let Some(frame) = decoder.next(&mut received).unwrap() {
+            break frame;
+        }
+        let mut bytes = [0; 4096];
+        let count = socket.read(&mut bytes).unwrap();
+        assert!(count > 0, "the client left before it asked");
+        received.extend_from_slice(&bytes[..count]);
+    };
+    let Frame::RpcRequest { request_id, body } = request else {
+        panic!("{request:?}");
+    };
+    let body = match body.first() {
+        Some(&Hello::ID) => greeting.clone(),
+        _ => refusal(Code::UnknownApplication, ""),
+    };
+    let response = Frame::RpcResponse { request_id, body };
+    socket.write_all(&response.to_bytes()).unwrap();
+}
+
+/// What is found about a service of another release, which answers a greeting with this.
+fn with_greeting(greeting: Bytes) -> (String, Vec<(&'static str, &'static str, String)>) {
+    let other = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = other.local_addr().unwrap().to_string();
+    // It ends with the process of the test.
+    thread::spawn(move || {
+        for socket in other.incoming() {
+            answer(socket.unwrap(), &greeting);
+        }
+    });
+    let found = all(&address, &CLIENTS);
+    (address, found.iter().map(Finding::shown).collect())
+}
+
 #[test]
 fn services_of_other_versions_are_a_note() {
     let mut old = reply(1, "");
     old.server_version = "0.0.9".to_owned();
-    let (check, level, line) = only(&together(&[answered("10.0.0.1", old)], None));
-    assert_eq!((check, level), ("version", "note"));
-    assert!(line.contains("0.0.9: 10.0.0.1:7337"), "{line}");
+    let (address, found) = with_greeting(old.to_bytes());
+    let of_version: Vec<_> = found.iter().filter(|one| one.0 == "version").collect();
+    let [(check, level, line)] = of_version.as_slice() else {
+        panic!("{found:?}");
+    };
+    assert_eq!((*check, *level), ("version", "note"));
+    assert!(line.contains(&format!("0.0.9: {address}")), "{line}");
+    // It is of use nevertheless.
+    assert!(
+        found.iter().any(|one| (one.0, one.1) == ("state", "ok")),
+        "{found:?}"
+    );
+}
+
+#[test]
+fn a_service_of_another_protocol_is_an_error_with_both_versions() {
+    let detail = "the client speaks version 1, this daemon version 99";
+    let (_, found) = with_greeting(refusal(Code::VersionMismatch, detail));
+    let [(check, level, line)] = found.as_slice() else {
+        panic!("{found:?}");
+    };
+    assert_eq!((*check, *level), ("protocol", "error"));
+    assert!(line.contains(detail), "{line}");
 }
 
 #[test]
@@ -222,7 +292,7 @@ fn drips(bytes: &'static [u8]) -> (SocketAddr, thread::JoinHandle<()>) {
         let mut bytes = bytes.iter();
         // The read is the wait: it ends at the time-out, or when the other end leaves.
         loop {
-            match std::io::Read::read(&mut socket, &mut [0; 4096]) {
+            match socket.read(&mut [0; 4096]) {
                 Ok(0) => return,
                 Ok(_) => {}
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {

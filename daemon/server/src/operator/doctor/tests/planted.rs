@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Each check has a test that plants its fault. This list names one for each, and a test reads its
-//! source: it is there, it runs, and it wants the check at its worst level.
+//! source: it is there, it runs, and one of its statements wants the check at its worst level.
 
 use std::collections::BTreeSet;
 
@@ -58,7 +58,7 @@ const PLANTED: &[Planted] = &[
         &["version"]),
     (JOBS, "test_a_service_whose_only_disk_failed_is_an_error",
         &["state"]),
-    (SERVICES, "two_addresses_of_one_daemon_are_an_error",
+    (DAEMONS, "two_addresses_of_one_daemon_are_an_error",
         &["same-service"]),
     (DAEMONS, "a_service_with_secrets_needs_an_application_with_the_same_one",
         &["secret"]),
@@ -114,6 +114,20 @@ const PLANTED: &[Planted] = &[
         &["service-at-end"]),
 ];
 
+/// Returns the statements of a test. Each begins at the first indentation, where also the brackets
+/// are that close it.
+fn statements(body: &str) -> Vec<String> {
+    let mut found = vec![String::new()];
+    for line in body.lines() {
+        let is_first = |text: &str| !text.starts_with([' ', ')', ']', '}', '.']);
+        if line.strip_prefix("    ").is_some_and(is_first) {
+            found.push(String::new());
+        }
+        found.last_mut().unwrap().push_str(line);
+    }
+    found
+}
+
 /// Returns the source of a test, up to the next item, with what is before its name.
 fn source(file: &'static str, test: &str) -> Option<(&'static str, &'static str)> {
     let names = [format!("\nfn {test}()"), format!("\ndef {test}(")];
@@ -156,12 +170,32 @@ fn each_check_has_a_test_that_plants_its_fault_and_wants_its_worst_level() {
         );
         for name in *checks {
             let worst = all.iter().find(|one| one.name == *name).unwrap().worst;
-            for word in [name, worst.name()] {
-                assert!(
-                    body.contains(&format!("\"{word}\"")),
-                    "{test} does not want {word}"
-                );
-            }
+            let words = [name, worst.name()].map(|word| format!("\"{word}\""));
+            let wants = |one: &String| words.iter().all(|word| one.contains(word));
+            assert!(
+                statements(body).iter().any(wants),
+                "no statement of {test} has both of {words:?}"
+            );
         }
     }
+}
+
+#[test]
+fn a_level_in_another_statement_than_its_check_does_not_count() {
+    let lines = [
+        "fn t() {",
+        "    expect(",
+        "        \"a\",",
+        "    );",
+        "    for x in [",
+        "        1,",
+        "    ] {",
+        "        b();",
+        "    }",
+        "}",
+    ];
+    let found = statements(&lines.join("\n"));
+    assert_eq!(found.len(), 3, "{found:?}");
+    assert!(found[1].contains("\"a\"") && !found[1].contains("for"));
+    assert!(found[2].contains("b();"));
 }
