@@ -10,6 +10,8 @@ TARGET := x86_64-unknown-linux-gnu
 CYCLONEDX := .cache/tools/bin/cargo-cyclonedx
 ABOUT := .cache/tools/bin/cargo-about
 AARCH64 := aarch64-unknown-linux-gnu
+# Where the files of a release are. A test names a folder of its own.
+DIST := dist
 ARM_DAEMON := dist/linux-aarch64/lodestone
 CARGO_TARGET_DIR ?= $(CURDIR)/daemon/target
 export CARGO_TARGET_DIR
@@ -46,7 +48,7 @@ PLUGIN_SOURCES := $(shell find client -name target -prune -o -path '*/src/main/*
 JOB_SOURCES := $(shell find e2e/jobs/src -type f) e2e/jobs/pom.xml
 SAY = @printf '\033[1m== %s\033[0m\n'
 
-.PHONY: help build release wheel packages maven sbom licences image demo bench tpcds sort numbers test conformance soak chaos attack fuzz planted lint advisories fmt clean daemon site
+.PHONY: help build release checksums wheel packages maven sbom licences image demo bench tpcds sort numbers test conformance soak chaos attack fuzz planted lint advisories fmt clean daemon site
 .PHONY: bench-tools tools browser prometheus fuzz-build fuzz-decode fuzz-connection test-fuzz test-rust test-jvm test-archives test-conformance test-e2e
 .PHONY: aarch64 test-aarch64 test-kernel-tls yarn-jars soak-daemon soak-threads soak-writers
 
@@ -61,9 +63,13 @@ release: tools ## fills dist/ with all that users get, from a clean checkout: pa
 	@[ -z "$$(git status --porcelain)" ] || { echo "A release says its commit: commit your changes first." >&2; exit 1; }
 	@LODESTONE_RELEASE="$(VERSION) (commit $$(git rev-parse --short=12 HEAD))" \
 	  $(MAKE) --no-print-directory build wheel packages maven image sbom
-	@cd dist && sha256sum lodestone lodestone.cdx.json lodestone-image.tar *.whl *.deb *.rpm $(filter-out $(JOBS_JAR:dist/%=%),$(JARS:dist/%=%)) \
-	  $$(find maven -name '*.jar' -o -name '*.pom' | LC_ALL=C sort) > SHA256SUMS
+	@$(MAKE) --no-print-directory checksums
 	@dist/lodestone --version && wc -l dist/SHA256SUMS
+
+# Of what is there already.
+checksums:
+	@cd $(DIST) && sha256sum lodestone lodestone.cdx.json lodestone-image.tar *.whl *.deb *.rpm $(JARS:dist/%=%) \
+	  $$(find maven -name '*.jar' -o -name '*.pom' | LC_ALL=C sort) > SHA256SUMS
 
 maven: tools daemon $(JARS) ## fills dist/maven, a repository of Maven: the plugin jars with their sources and documentation
 	$(SAY) "the plugin as a repository of Maven"
@@ -306,6 +312,9 @@ endef
 
 image: daemon ## writes dist/lodestone-image.tar: a container image of the daemon, as an OCI layout
 	python3 deploy/oci_layout.py dist/lodestone dist/lodestone-image.tar
+
+# `daemon` may have removed it, after make has found it for the jars.
+$(ARM_DAEMON): ;
 
 # The plugin jars, with the daemon inside, and what engines need beside them.
 $(JARS) &: $(PLUGIN_SOURCES) dist/lodestone $(wildcard $(ARM_DAEMON))
