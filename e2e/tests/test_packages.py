@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from harness import rpm
+from harness.crates import crates_in_the_daemon
 from harness.daemon import parse_ready, read_line
 from harness.paths import ROOT
 from harness.sizes import check_documented_size
@@ -76,18 +77,10 @@ def test_both_packages_install_the_daemon_the_jars_the_unit_the_settings_and_the
 
 
 def test_the_text_of_licences_names_each_crate_in_the_daemon():
-    command = ["cargo", "tree", "-q", "-p", "lodestone-server", "-e", "normal", "--prefix", "none"]
-    command += [f"--target={cpu}-unknown-linux-gnu" for cpu in ("x86_64", "aarch64")]
-    command += ["--format={p}", "--locked", "--offline"]
-    tree = subprocess.run(
-        command, cwd=ROOT / "daemon", check=True, capture_output=True, text=True
-    ).stdout
-    # Lines are `name v1.2.3`, with the path of our own crates, or a remark, behind it.
-    lines = [line for line in tree.splitlines() if line and "(/" not in line]
-    crates = {tuple(line.split()[:2]) for line in lines}
+    crates = crates_in_the_daemon("x86_64", "aarch64")
     named = re.findall(r"^  (\S+) (\S+) \(", THIRD_PARTY.read_text(), re.MULTILINE)
     assert len(crates) > 100
-    assert {(name, f"v{version}") for name, version in named} == crates, "run `make licences`"
+    assert set(named) == crates, "run `make licences`"
 
 
 def test_each_jar_for_users_has_the_licence_and_with_the_daemon_those_of_its_crates():

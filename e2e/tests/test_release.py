@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What `make release` writes about the files of a release."""
 
+import json
 import os
 import shutil
 import subprocess
@@ -8,8 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from harness.crates import crates_in_the_daemon
 from harness.paths import ROOT
 
+OF_MAKE = ("MAKEFLAGS", "MFLAGS", "MAKELEVEL")
 # Only tests use this one.
 NOT_FOR_USERS = "lodestone-e2e-jobs.jar"
 
@@ -32,14 +35,17 @@ def release(tmp_path) -> Path:
     return tmp_path
 
 
+def make(*arguments: str) -> None:
+    # The make that runs the tests is another one.
+    variables = {key: value for key, value in os.environ.items() if key not in OF_MAKE}
+    subprocess.run(["make", "-s", "-C", ROOT, *arguments], env=variables, check=True)
+
+
 def test_the_checksums_of_a_release_are_of_each_file_for_users_and_find_one_that_changed(release):
     files = {str(path.relative_to(release)) for path in release.rglob("*") if path.is_file()}
     # Maven has checksums of its own for these.
     (release / "maven" / "maven-metadata.xml").touch()
-    # The make that runs the tests is another one.
-    variables = {key: value for key, value in os.environ.items() if not key.startswith("MAKE")}
-    make = ["make", "-s", "-C", ROOT, "checksums", f"DIST={release}"]
-    subprocess.run(make, env=variables | {"MFLAGS": ""}, check=True)
+    make("checksums", f"DIST={release}")
     lines = (release / "SHA256SUMS").read_text().splitlines()
     assert sorted(line.split("  ")[1] for line in lines) == sorted(
         files - {f"jars/{NOT_FOR_USERS}"}
@@ -51,3 +57,15 @@ def test_the_checksums_of_a_release_are_of_each_file_for_users_and_find_one_that
     jar.write_bytes(jar.read_bytes() + b"\0")
     said = subprocess.run(check, cwd=release, capture_output=True, text=True)
     assert (said.returncode, said.stdout) == (1, f"jars/{jar.name}: FAILED\n")
+
+
+@pytest.mark.seldom
+def test_the_list_of_a_release_has_each_crate_in_the_daemon_and_no_path_of_the_builder():
+    make("sbom")
+    text = (ROOT / "dist" / "lodestone.cdx.json").read_text()
+    assert str(ROOT) not in text
+    components = json.loads(text)["components"]
+    named = {(one["name"], one["version"]) for one in components}
+    ours = {one for one in named if one[0].startswith("lodestone-")}
+    assert len(ours) > 1, "the crates of this repository are in the daemon too"
+    assert named - ours == crates_in_the_daemon("x86_64")
