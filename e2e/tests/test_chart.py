@@ -2,6 +2,7 @@
 """The Helm chart. `deploy/helm/rendered` has what Helm makes of each file in `deploy/helm/values`;
 these tests look at that. The tests with Helm itself run with --all-lines."""
 
+import base64
 import json
 import shutil
 import subprocess
@@ -12,6 +13,7 @@ import pytest
 import yaml
 
 from harness.helm import CHART, RENDERED, VALUES, helm, of_sources, rendering, template
+from harness.leaks import is_in
 from harness.paths import ROOT
 
 NAMES = sorted(path.stem for path in VALUES.glob("*.yaml"))
@@ -286,20 +288,54 @@ def test_the_notes_say_when_an_upgrade_loses_the_data_of_nodes(notes_for):
 
 @pytest.mark.seldom
 def test_the_secret_that_the_notes_make_has_what_the_driver_reads(notes_for, tmp_path):
-    """Runs the command of the notes with a kubectl that prints what it gets."""
+    """Runs the command of the notes with a kubectl that prints its arguments, which every user of
+    the host can see, and what it reads."""
     commands = notes_for("secrets").partition("from a Secret:\n\n")[2].partition("\n\n")[0]
-    (tmp_path / "kubectl").write_text('#!/bin/sh\nprintf "%s\\n" "$@"\n')
+    (tmp_path / "kubectl").write_text('#!/bin/sh\nprintf "%s\\n" "$@" "read: $(cat)"\n')
     (tmp_path / "kubectl").chmod(0o755)
-    (tmp_path / "FILE-OF-THE-DRIVER").write_bytes(b"32 bytes that nobody has guessed")
+    secret = b"32 bytes that nobody has guessed"
+    (tmp_path / "FILE-OF-THE-DRIVER").write_bytes(secret)
     path = f"{tmp_path}:/usr/bin:/bin"
     said = subprocess.run(
         ["sh", "-ec", commands], cwd=tmp_path, env={"PATH": path}, capture_output=True, text=True
     )
     words = said.stdout.splitlines()
     assert said.returncode == 0 and words[3] == "lodestone-secrets", said.stderr
-    value = "default=MzIgYnl0ZXMgdGhhdCBub2JvZHkgaGFzIGd1ZXNzZWQ="
-    assert words.count(f"--from-literal={value}") == 2
-    assert {"shuffle", "NAMESPACE-OF-THE-EXECUTORS"} < set(words)
+    read = [word for word in words if word.startswith("read: ")]
+    assert read == [f"read: {base64.b64encode(secret).decode()}"] * 2
+    arguments = [word for word in words if word not in read]
+    assert arguments.count("--from-file=default=/dev/stdin") == 2
+    assert not is_in("\n".join(arguments), secret.decode())
+    assert {"shuffle", "NAMESPACE-OF-THE-EXECUTORS"} < set(arguments)
+
+
+def admin_of(workload: dict) -> tuple[str, str | None]:
+    """Returns where the admin endpoint listens, and where the probe of the node looks for it."""
+    [container] = workload["spec"]["template"]["spec"]["containers"]
+    [flag] = [word for word in container["args"] if word.startswith("--admin=")]
+    probed = container["readinessProbe"]["httpGet"].get("host")
+    return flag.removeprefix("--admin="), probed
+
+
+def test_on_the_network_of_a_node_only_the_node_itself_reaches_the_admin_endpoint():
+    assert admin_of(workload_of("nodes")) == ("127.0.0.1:7338", "127.0.0.1")
+    # On the address of a pod, where the node's probe comes from elsewhere.
+    assert admin_of(workload_of("small")) == ("0.0.0.0:7338", None)
+
+
+@pytest.mark.seldom
+@pytest.mark.parametrize(
+    "value",
+    [
+        "podMonitor.enabled=true,networkPolicy.enabled=false",
+        "networkPolicy.monitoring[0].podSelector.a=b",
+    ],
+)
+def test_with_monitoring_the_admin_endpoint_of_a_node_can_be_reached(value):
+    options = ["--show-only", "templates/workload.yaml", "--values", VALUES / "nodes.yaml"]
+    said = template(*options, "--set", value)
+    assert said.returncode == 0, said.stderr
+    assert admin_of(yaml.safe_load(said.stdout)) == ("0.0.0.0:7338", None)
 
 
 def folder(path: Path) -> list[str]:

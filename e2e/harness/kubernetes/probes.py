@@ -29,7 +29,9 @@ def succeeds(
     if "httpGet" in action:
         get = action["httpGet"]
         port = port_of(get["port"], container)
-        return within(hub, lambda: is_ok(address, port, get.get("path", "/"), timeout_s))
+        # Of a pod with the network of its node, which is the hub.
+        host = get.get("host", address)
+        return within(hub, lambda: is_ok(host, port, get.get("path", "/"), timeout_s))
     port = port_of(action["tcpSocket"]["port"], container)
     return within(hub, lambda: accepts(address, port, timeout_s))
 

@@ -38,6 +38,12 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- end -}}
 {{- end -}}
 
+{{/* Where the admin endpoint listens. On the network of a node no NetworkPolicy keeps others out: nobody else reaches it, if nobody is named. */}}
+{{- define "lodestone.adminHost" -}}
+{{- $wanted := or .Values.podMonitor.enabled .Values.networkPolicy.monitoring -}}
+{{- if and .Values.hostNetwork (not $wanted) -}}127.0.0.1{{- else -}}0.0.0.0{{- end -}}
+{{- end -}}
+
 {{/* The directories of the data, in one line. They are not below a folder of the image, which belongs to its user, and not to `user`. */}}
 {{- define "lodestone.dirs" -}}
 {{- $count := .Values.storage.volumes | int -}}

@@ -71,7 +71,7 @@ spec:
       args:
         - serve
         - --listen=0.0.0.0:7337
-        - --admin=0.0.0.0:7338
+        - --admin={{ include "lodestone.adminHost" . }}:7338
         - --dir={{ include "lodestone.dirs" . }}
         - --memory={{ include "lodestone.memory" . }}MiB
         - --executor-root=/var/empty
@@ -117,6 +117,9 @@ spec:
         httpGet:
           path: /health
           port: admin
+          {{- if eq (include "lodestone.adminHost" .) "127.0.0.1" }}
+          host: 127.0.0.1
+          {{- end }}
         periodSeconds: 5
         timeoutSeconds: 3
       lifecycle:
