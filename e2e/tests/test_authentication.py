@@ -3,13 +3,16 @@
 secrets serve nobody else; and no secret is where others can read it."""
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from harness.certificate import certificate
-from harness.paths import EVERY_LINE, NOT_41, SELDOM, USUAL_LINES
-from harness.processes import daemons_below
+from harness.daemon import wait_until
+from harness.leaks import assert_kept
+from harness.paths import EVERY_LINE, NOT_41, SELDOM, USUAL_LINES, spark_home
+from harness.processes import daemons_below, descendants, executors_of
 from harness.secrets import AES, GCM, KINDS, SECRET, secret_file
 from harness.spark_process import TWO_EXECUTORS, Job
 
@@ -55,8 +58,7 @@ def test_an_application_that_authenticates_is_served_as_any(
     outcome = start_job(job).wait()
     assert outcome.answer == plain_answer(job)
     assert_all_from_services(outcome, mode)
-    assert SECRET not in outcome.log
-    assert SECRET not in daemon.log.read_text()
+    assert_kept(SECRET, texts=[outcome.log, outcome.report, daemon.log.read_text()])
 
 
 @pytest.mark.lines(*EVERY_LINE, seldom=SELDOM)
@@ -96,46 +98,81 @@ def test_an_application_with_another_secret_is_left_to_plain_spark(
     assert "authentication failed" in outcome.log.lower()
 
 
-def environment_of(process: int) -> str:
-    return Path(f"/proc/{process}/environ").read_bytes().decode(errors="replace")
+def begin_with_event_log(start_job, job: Job, logs: Path):
+    """Starts a job that writes an event log in a folder of its own."""
+    logs.mkdir()
+    written = {"spark.eventLog.enabled": "true", "spark.eventLog.dir": logs.as_uri()}
+    return start_job(replace(job, conf=job.conf | written))
 
 
-def command_of(process: int) -> str:
-    return Path(f"/proc/{process}/cmdline").read_bytes().decode(errors="replace")
-
-
-@pytest.mark.lines(*USUAL_LINES, seldom=NOT_41)
-def test_the_plugins_own_daemon_gets_the_secret_by_a_file_that_only_its_user_can_read(
-    start_job, gates, plain_answer
-):
-    job = job_of("aes", None, "merge", gates)
-    running = start_job(job)
+def wait_for_the_last_reader(running, gates) -> None:
+    """Returns when one reader is left, and waits: executors and daemons are there."""
     for name in [f"map-{i}" for i in range(MAPS)] + ["between-0"]:
         gates.open(name)
     for reduce in range(1, PARTITIONS):
         gates.open(f"reduce-{reduce}")
     gates.wait_reached("reduce-0")
+
+
+def of_the_test() -> list[int]:
+    return [pid for pid in descendants(os.getpid()) if pid != os.getpid()]
+
+
+def assert_the_ended_job_has_kept(running, outcome, spark, *folders: Path) -> None:
+    """Looks where a job leaves files that others may read."""
+    work = spark_home(spark) / "work" / outcome.report["application"].partition("~")[0]
+    assert list(work.rglob("stderr")), "the logs of its executors"
+    folders = [running.local_dirs.parent, work, *folders]
+    assert_kept(SECRET, folders=folders, texts=[outcome.log, outcome.report])
+
+
+@pytest.mark.lines(*USUAL_LINES, seldom=NOT_41)
+@pytest.mark.parametrize("kind", ["sasl", "aes"])
+def test_the_secret_of_an_application_at_a_service_is_where_nobody_else_reads_it(
+    kind, secrets, start_daemon, start_job, gates, spark, tmp_path
+):
+    daemon = start_daemon(extra=("--secrets", str(secrets), "--log-level", "debug"))
+    running = begin_with_event_log(
+        start_job, job_of(kind, daemon.host_port, "merge", gates), tmp_path / "events"
+    )
+    wait_for_the_last_reader(running, gates)
+    here = [tmp_path, running.local_dirs.parent]
+    searched = of_the_test()
+    assert {daemon.process.pid, *executors_of(running.process.pid)} <= set(searched)
+    kept = assert_kept(SECRET, pids=searched, folders=here, is_for_it=secrets.__eq__)
+    assert kept == [secrets]
+    gates.open("reduce-0")
+    outcome = running.wait()
+    assert_all_from_services(outcome, "merge")
+    secrets.unlink()
+    assert list((tmp_path / "events").iterdir())
+    assert_the_ended_job_has_kept(running, outcome, spark, tmp_path)
+
+
+@pytest.mark.lines(*USUAL_LINES, seldom=NOT_41)
+@pytest.mark.parametrize("kind", ["sasl", "aes"])
+def test_the_plugins_own_daemon_gets_the_secret_by_a_file_that_only_its_user_can_read(
+    kind, start_job, gates, spark, plain_answer, tmp_path
+):
+    job = job_of(kind, None, "merge", gates)
+    running = begin_with_event_log(start_job, job, tmp_path / "events")
+    wait_for_the_last_reader(running, gates)
     [daemon] = daemons_below(running.local_dirs)
-    assert SECRET not in environment_of(daemon) + command_of(daemon)
-    holders = [path for path in running.local_dirs.rglob("*") if holds_secret(path)]
+    holders = assert_kept(
+        SECRET,
+        pids={daemon, *of_the_test()},
+        folders=[running.local_dirs.parent, tmp_path],
+        is_for_it=lambda path: running.local_dirs in path.parents,
+    )
     assert holders, "the daemon reads it from a file"
     for path in holders:
-        assert path.stat().st_mode & 0o077 == 0, path
         assert path.parent.stat().st_mode & 0o077 == 0, path.parent
     gates.open("reduce-0")
     outcome = running.wait()
     assert outcome.answer == plain_answer(job)
     assert outcome.report["totals"]["mergedBlocksRead"] == MAPS * PARTITIONS
-    assert SECRET not in outcome.log + str(outcome.report)
-
-
-def holds_secret(path: Path) -> bool:
-    try:
-        return path.is_file() and SECRET.encode() in path.read_bytes()
-    except OSError as error:
-        # The job goes on meanwhile, and removes files.
-        assert not os.path.exists(path), error
-        return False
+    wait_until(lambda: not daemons_below(running.local_dirs), "the end of the daemon")
+    assert_the_ended_job_has_kept(running, outcome, spark, tmp_path)
 
 
 @pytest.mark.lines("4.1")

@@ -4,6 +4,7 @@ own."""
 
 import base64
 import itertools
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -22,6 +23,7 @@ from harness.kubernetes.images import spark_image, unpacked
 from harness.kubernetes.server import ApiServer
 from harness.kubernetes.statefulset import StatefulSet
 from harness.kubernetes.submitted import SubmittedJob
+from harness.leaks import assert_kept
 from harness.paths import DAEMON, ROOT
 from harness.processes import command_line, descendants
 from harness.spark_process import Job
@@ -366,7 +368,7 @@ def test_services_with_a_mounted_secret_serve_applications_that_have_it(
     file.write_bytes(b"32 bytes that nobody has guessed")
     give_secret(kubernetes, "lodestone-secrets", default=base64.b64encode(file.read_bytes()))
     services = kubernetes.stateful_set(manifest_of("secrets"))
-    services.start()
+    pods = services.start()
     names = [f"lodestone-{i}.lodestone.shuffle.svc:7337" for i in range(3)]
     conf = {
         "spark.lodestone.services": ",".join(names),
@@ -377,7 +379,19 @@ def test_services_with_a_mounted_secret_serve_applications_that_have_it(
         "spark.network.crypto.enabled": "true",
     }
     job = remote(kubernetes, gates, spark, **conf)
-    outcome = finish(start_job(job), job)
+    running = start_job(job)
+    gates.run_first_pass(MAPS)
+    # The driver has the bytes of the file, and executors their Base64, as the variable from the
+    # Secret. Services have a file.
+    secrets = [file.read_text(), base64.b64encode(file.read_bytes()).decode()]
+    executors = executor_pods(kubernetes)
+    here = descendants(os.getpid())
+    assert {pod.pid for pod in [*pods, *executors]} <= set(here)
+    assert_kept(*secrets, pids=here)
+    outcome = finish(running, job)
+    logs = [pod.log.read_text(errors="replace") for pod in [*pods, *executors]]
+    assert all(logs)
+    assert_kept(*secrets, texts=[*logs, outcome.log, outcome.report])
     assert outcome.report["totals"]["remote"] == 1
     assert outcome.report["totals"]["originalsRead"] == 0
     assert outcome.reasons() == {}

@@ -10,10 +10,11 @@ import pytest
 from harness.daemon import counts_at, free_port, wait_until
 from harness.hosts import Host
 from harness.in_turns import IN_TURNS, arguments_of, assert_no_task_ran_again, wait_for_a_turn
+from harness.leaks import assert_kept
 from harness.paths import DAEMON, NOT_41, USUAL_LINES, YARN_JAR
 from harness.processes import daemons_below
 from harness.spark_process import Job
-from harness.yarn import Node, Service, Yarn
+from harness.yarn import Node, Service, Yarn, processes_at
 from harness.yarn_job import YarnJob
 
 MAPS, PARTITIONS = 6, 8
@@ -113,6 +114,22 @@ class Cluster:
     def secrets(self, application: str) -> list:
         return list(self.yarn.folder.rglob(f"secrets/{application}"))
 
+    def hosts(self) -> list[str]:
+        return [node.host.address for node in self.yarn.nodes]
+
+    def logs(self) -> list:
+        """Returns the folders of all logs: of containers, and of NodeManagers and daemons."""
+        containers = [node.logs for node in self.yarn.nodes]
+        others = [self.yarn.folder / "manager.txt", *self.yarn.folder.rglob("daemon.log*")]
+        others += [node.log for node in self.yarn.nodes]
+        return containers + others
+
+
+def is_of_yarn(path) -> bool:
+    """Returns whether YARN keeps the secrets of applications there: in their tokens, and for its
+    recovery."""
+    return path.name.endswith((".tokens", "container_tokens")) or "recovery" in path.parts
+
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory):
@@ -157,7 +174,14 @@ def test_blocks_of_executors_that_dynamic_allocation_ends_are_read_by_those_who_
     running = submit("keyed_rows", arguments, **conf)
     gates.run_first_pass(MAPS)
     secrets = cluster.secrets(running.application)
-    assert [secret.stat().st_mode & 0o777 for secret in secrets] == [0o600] * 2
+    secret = secrets[0].read_text().strip()
+    kept = assert_kept(
+        secret,
+        pids=processes_at(str(cluster.yarn.folder)),
+        folders=[cluster.yarn.folder, *map(cluster.data, cluster.hosts())],
+        is_for_it=lambda path: path in secrets or is_of_yarn(path),
+    )
+    assert set(secrets) <= set(kept) and len(secrets) == 2
     wait_until(lambda: not running.executors(), "the end of every executor", timeout_s=60)
     read = cluster.counts("fetch_chunks")
     gates.open_all()
@@ -166,6 +190,8 @@ def test_blocks_of_executors_that_dynamic_allocation_ends_are_read_by_those_who_
     assert gates.map_runs(MAPS) == [1] * MAPS
     assert cluster.counts("fetch_chunks") - read == BLOCKS
     assert_it_is_forgotten(cluster, running.application, ended)
+    texts = [running.log(), outcome.report]
+    assert_kept(secret, folders=cluster.logs(), texts=texts)
 
 
 @on_one_line
