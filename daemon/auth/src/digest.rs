@@ -108,18 +108,18 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-#[cfg(test)]
-impl DigestChallenge {
-    /// Returns what a client answers that knows the secret.
-    pub(crate) fn response(&self, secret: &Secret, cnonce: &str) -> String {
-        let nonce = &self.nonce;
-        let session = session(secret, nonce, cnonce);
-        let response = proof(&session, nonce, cnonce, "AUTHENTICATE");
-        format!(
-            "username=\"{USER}\",realm=\"{REALM}\",nonce=\"{nonce}\",nc={COUNT},\
-             cnonce=\"{cnonce}\",digest-uri=\"{URI}\",response={response},qop=auth"
-        )
-    }
+/// Returns what a client answers to a challenge that knows the secret.
+#[cfg(any(test, feature = "client"))]
+pub fn response(challenge: &str, secret: &Secret, cnonce: &str) -> Result<String, Denied> {
+    let challenge = Directives::parse(challenge)?;
+    let nonce = challenge.get("nonce");
+    let nonce = nonce.ok_or(Denied::Malformed("a challenge without nonce"))?;
+    let session = session(secret, nonce, cnonce);
+    let response = proof(&session, nonce, cnonce, "AUTHENTICATE");
+    Ok(format!(
+        "username=\"{USER}\",realm=\"{REALM}\",nonce=\"{nonce}\",nc={COUNT},\
+         cnonce=\"{cnonce}\",digest-uri=\"{URI}\",response={response},qop=auth"
+    ))
 }
 
 #[cfg(test)]

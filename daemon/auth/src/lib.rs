@@ -12,6 +12,8 @@ mod secret;
 #[cfg(test)]
 mod vectors;
 
+#[cfg(any(test, feature = "client"))]
+pub use digest::response as digest_response;
 pub use handshake::{Encryption, Handshake, Session, Step, asks};
 pub use keystream::Keystream;
 pub use secret::{BadSecret, SECRET_BYTES_MAX, Secret};

@@ -23,4 +23,4 @@ mod request;
 
 pub use codec::{DecodeError, Message, Problem};
 pub use frame::{Frame, FrameDecoder, FrameError, Limits};
-pub use request::Request;
+pub use request::{REQUESTS, Request};

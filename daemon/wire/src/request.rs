@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Which application a request is about. A service that asks for authentication compares it with
-//! the application that the connection belongs to, so that no message can be forgotten.
+//! the application that the connection belongs to. No message can be forgotten: handlers decode
+//! nothing else, and a test of the server sends each of [`REQUESTS`] with the application of
+//! another client. (`RemoveBlocks` comes in parts, and `MergedBlockMetaRequest` is a frame:
+//! handlers look at their applications themselves, and the test sends both.)
 
 use crate::codec::Message;
 use crate::extension::commit::{AbortMap, CommitMap};
@@ -19,60 +22,57 @@ use crate::spark::push::PushBlockStream;
 use crate::spark::register::{GetLocalDirsForExecutors, RegisterExecutor};
 use crate::spark::remove::{RemoveBlocks, RemoveShuffleMerge};
 
-/// A message that clients send.
-pub trait Request: Message {
+/// A message that clients send. Only the list below makes one.
+pub trait Request: Message + listed::Listed {
     /// Returns the application that it is about. `None`: about none, or about all that the client
     /// may see.
     fn app(&self) -> Option<&str>;
 }
 
-/// `of_app! { Type: field.of.the.application }`.
-macro_rules! of_app {
-    ($($message:ident: $($field:ident).+;)*) => {
-        $(impl Request for $message {
+mod listed {
+    /// Is in the list of requests.
+    pub trait Listed {}
+}
+
+/// `requests! { Type(request): the application of the request; }`.
+macro_rules! requests {
+    ($($message:ident($request:ident): $app:expr;)*) => {
+        /// The name of each request.
+        pub const REQUESTS: &[&str] = &[$($message::NAME),*];
+
+        $(impl listed::Listed for $message {}
+
+        impl Request for $message {
             fn app(&self) -> Option<&str> {
-                Some(self.$($field).+.as_str())
+                let $request = self;
+                $app
             }
         })*
     };
 }
 
-of_app! {
-    RenewLease: app;
-    RegisterShuffle: key.shuffle.app;
-    PushBatch: key.shuffle.app;
-    CommitMap: key.shuffle.app;
-    AbortMap: key.shuffle.app;
-    SegmentLayout: key.shuffle.app;
-    FetchSegments: key.shuffle.app;
-    EndApplication: app;
-    ReportApplication: app;
-    RegisterExecutor: app;
-    GetLocalDirsForExecutors: app;
-    PushBlockStream: key.app;
-    FinalizeShuffleMerge: key.app;
-    FetchShuffleBlockChunks: app;
-    FetchShuffleBlocks: app;
-    OpenBlocks: app;
-    DiagnoseCorruption: app;
-    RemoveBlocks: app;
-    RemoveShuffleMerge: key.app;
-}
-
-impl Request for ExplainApplication {
-    fn app(&self) -> Option<&str> {
-        Some(self.app.as_str()).filter(|app| !app.is_empty())
-    }
-}
-
-impl Request for Hello {
-    fn app(&self) -> Option<&str> {
-        None
-    }
-}
-
-impl Request for Drain {
-    fn app(&self) -> Option<&str> {
-        None
-    }
+requests! {
+    Hello(_request): None;
+    // An operator's, who has no secret.
+    Drain(_request): None;
+    ExplainApplication(request): Some(request.app.as_str()).filter(|app| !app.is_empty());
+    RenewLease(request): Some(request.app.as_str());
+    RegisterShuffle(request): Some(request.key.shuffle.app.as_str());
+    PushBatch(request): Some(request.key.shuffle.app.as_str());
+    CommitMap(request): Some(request.key.shuffle.app.as_str());
+    AbortMap(request): Some(request.key.shuffle.app.as_str());
+    SegmentLayout(request): Some(request.key.shuffle.app.as_str());
+    FetchSegments(request): Some(request.key.shuffle.app.as_str());
+    EndApplication(request): Some(request.app.as_str());
+    ReportApplication(request): Some(request.app.as_str());
+    RegisterExecutor(request): Some(request.app.as_str());
+    GetLocalDirsForExecutors(request): Some(request.app.as_str());
+    PushBlockStream(request): Some(request.key.app.as_str());
+    FinalizeShuffleMerge(request): Some(request.key.app.as_str());
+    FetchShuffleBlockChunks(request): Some(request.app.as_str());
+    FetchShuffleBlocks(request): Some(request.app.as_str());
+    OpenBlocks(request): Some(request.app.as_str());
+    DiagnoseCorruption(request): Some(request.app.as_str());
+    RemoveBlocks(request): Some(request.app.as_str());
+    RemoveShuffleMerge(request): Some(request.key.app.as_str());
 }

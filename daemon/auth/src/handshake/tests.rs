@@ -60,7 +60,8 @@ fn answers(secret: &Secret) -> Vec<String> {
 /// What a client with this secret answers to the challenge that is made of `fresh(seed)`.
 fn response_of(secret: &str, seed: u8) -> String {
     let secret = Secret::new(secret.as_bytes()).unwrap();
-    DigestChallenge::new(&fresh(seed)).response(&secret, "cnonce")
+    let challenge = DigestChallenge::new(&fresh(seed)).token();
+    crate::digest_response(&challenge, &secret, "cnonce").unwrap()
 }
 
 #[test]

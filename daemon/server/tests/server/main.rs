@@ -16,6 +16,7 @@ mod disk_of_everything;
 mod doctor;
 mod drain;
 mod end;
+mod every_request;
 mod explain;
 mod hanging;
 mod hostile;

@@ -1,102 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Clients of a daemon with a certificate. Spark's own clients are in the end-to-end tests.
 
-use std::fs::{self, Permissions};
+use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::os::unix::fs::PermissionsExt;
-use std::path::PathBuf;
-use std::sync::Arc;
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use lodestone_auth::exchange::Challenge;
 use lodestone_auth::{Fresh, Secret};
 use lodestone_wire::extension::explain::ExplainApplication;
 use lodestone_wire::extension::hello::HelloReply;
 use lodestone_wire::spark::authenticate::SaslMessage;
-use lodestone_wire::{Frame, FrameDecoder, Message};
-use rcgen::generate_simple_self_signed;
-use rustls::crypto::ring::default_provider;
-use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
-use tempfile::TempDir;
+use lodestone_wire::{Frame, Message};
 
-use crate::support::client::{LIMITS, app, hello};
+use crate::support::Client;
+use crate::support::certified::Made;
+use crate::support::client::{app, hello};
 use crate::support::daemon::run_any;
-use crate::support::{Client, Daemon};
+use crate::support::proof::{answer, write_secret};
 
 const SECRET: &str = "0123456789abcdef0123456789abcdef";
-
-/// Files of a certificate and its key, and what trusts it.
-struct Made {
-    dir: TempDir,
-    trusted: RootCertStore,
-}
-
-impl Made {
-    fn new() -> Self {
-        let dir = tempfile::tempdir().unwrap();
-        let made = generate_simple_self_signed(["localhost".to_owned()]).unwrap();
-        fs::write(dir.path().join("cert.pem"), made.cert.pem()).unwrap();
-        fs::write(dir.path().join("key.pem"), made.signing_key.serialize_pem()).unwrap();
-        let secret = dir.path().join("secret");
-        fs::write(&secret, SECRET).unwrap();
-        fs::set_permissions(secret, Permissions::from_mode(0o600)).unwrap();
-        let mut trusted = RootCertStore::empty();
-        trusted.add(made.cert.der().clone()).unwrap();
-        Self { dir, trusted }
-    }
-
-    fn file(&self, name: &str) -> PathBuf {
-        self.dir.path().join(name)
-    }
-
-    fn start(&self, more: &[&str]) -> Daemon {
-        let (cert, key) = (self.file("cert.pem"), self.file("key.pem"));
-        let files = [cert.to_str().unwrap(), key.to_str().unwrap()];
-        Daemon::start(&[&["--tls-cert", files[0], "--tls-key", files[1]], more].concat())
-    }
-
-    fn connect(&self, daemon: &Daemon) -> TlsClient {
-        let config = ClientConfig::builder_with_provider(Arc::new(default_provider()))
-            .with_safe_default_protocol_versions()
-            .unwrap()
-            .with_root_certificates(self.trusted.clone())
-            .with_no_client_auth();
-        let name = "localhost".try_into().unwrap();
-        let connection = ClientConnection::new(Arc::new(config), name).unwrap();
-        let socket = TcpStream::connect(daemon.address()).unwrap();
-        TlsClient {
-            stream: StreamOwned::new(connection, socket),
-            buffer: BytesMut::new(),
-        }
-    }
-}
-
-struct TlsClient {
-    stream: StreamOwned<ClientConnection, TcpStream>,
-    buffer: BytesMut,
-}
-
-impl TlsClient {
-    /// Returns the body of the answer, or why there is none.
-    fn ask(&mut self, body: Bytes) -> Result<Bytes, String> {
-        let request_id = 7;
-        let request = Frame::RpcRequest { request_id, body };
-        self.stream.write_all(&request.to_bytes()).unwrap();
-        loop {
-            match FrameDecoder::new(LIMITS).next(&mut self.buffer).unwrap() {
-                Some(Frame::RpcResponse { body, .. }) => return Ok(body),
-                Some(Frame::RpcFailure(failure)) => return Err(failure.error),
-                Some(other) => panic!("instead of an answer: {other:?}"),
-                None => {}
-            }
-            let mut bytes = [0; 4096];
-            let count = self.stream.read(&mut bytes).unwrap();
-            assert!(count > 0, "the daemon closed the connection");
-            self.buffer.extend_from_slice(&bytes[..count]);
-        }
-    }
-}
 
 fn explain() -> Bytes {
     let app = app().to_string();
@@ -128,7 +51,7 @@ fn a_client_without_tls_learns_why_it_is_not_served_where_tls_is_required() {
         failure.error
     );
     assert!(plain.receive().is_none(), "the connection ends");
-    made.connect(&daemon).ask(explain()).unwrap();
+    answer(&mut made.connect(&daemon), explain()).unwrap();
 }
 
 #[test]
@@ -136,13 +59,14 @@ fn clients_without_tls_are_served_where_it_is_not_required() {
     let made = Made::new();
     let daemon = made.start(&[]);
     let _: HelloReply = Client::connect(&daemon).ask(&hello());
-    made.connect(&daemon).ask(explain()).unwrap();
+    answer(&mut made.connect(&daemon), explain()).unwrap();
 }
 
 #[test]
 fn a_client_that_would_encrypt_in_tls_too_can_go_on_with_sasl() {
     let made = Made::new();
     let secrets = made.file("secret");
+    write_secret(&secrets, SECRET);
     let daemon = made.start(&["--encrypted-only", "--secrets", secrets.to_str().unwrap()]);
     let mut client = made.connect(&daemon);
     let secret = Secret::new(SECRET.as_bytes()).unwrap();
@@ -153,7 +77,7 @@ fn a_client_that_would_encrypt_in_tls_too_can_go_on_with_sasl() {
         nonce: [4; 30],
     };
     let challenge = Challenge::new(&app(), &secret, &fresh).unwrap();
-    let denied = client.ask(challenge.message().to_bytes()).unwrap_err();
+    let denied = answer(&mut client, challenge.message().to_bytes()).unwrap_err();
     assert!(
         denied.contains("spark.network.crypto.enabled=false"),
         "{denied}"
@@ -162,7 +86,7 @@ fn a_client_that_would_encrypt_in_tls_too_can_go_on_with_sasl() {
         app: app(),
         token: Vec::new(),
     };
-    let challenge = client.ask(first.to_bytes()).unwrap();
+    let challenge = answer(&mut client, first.to_bytes()).unwrap();
     assert!(
         challenge.starts_with(b"realm="),
         "{challenge:?} is no challenge"

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A blocking client that sends and receives frames.
 
-use std::io::{ErrorKind, Read, Write};
+use std::io::{ErrorKind, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use lodestone_auth::exchange::Keystreams;
 use lodestone_model::{
     AppAttempt, AppId, Code, Crc32c, GenerationId, LaidSegment, Ledger, MapId, MapIndex, Mode,
     ReduceId, Segment, SegmentRun, ShuffleId, ShuffleKey, ShuffleSpec,
@@ -24,6 +23,7 @@ use lodestone_wire::frame::{ChunkId, StreamId};
 use lodestone_wire::spark::fetch::StreamHandle;
 use lodestone_wire::{Frame, FrameDecoder, Limits, Message};
 
+use super::cipher::Cipher;
 use super::daemon::{Daemon, TEST_TIMEOUT};
 
 pub(crate) const ALL_MAPS: (u32, u32) = (0, i32::MAX as u32);
@@ -32,7 +32,7 @@ pub(crate) struct Client {
     pub(crate) socket: TcpStream,
     buffer: BytesMut,
     next_request: i64,
-    keys: Option<Keystreams>,
+    cipher: Cipher,
 }
 
 pub(crate) fn app() -> AppId {
@@ -122,25 +122,21 @@ impl Client {
             socket,
             buffer: BytesMut::new(),
             next_request: 1,
-            keys: None,
+            cipher: Cipher::Plain,
         }
     }
 
     /// Encrypts from now on.
-    pub(crate) fn encrypt(&mut self, keys: Keystreams) {
-        self.keys = Some(keys);
+    pub(crate) fn through(&mut self, cipher: Cipher) {
+        self.cipher = cipher;
     }
 
     pub(crate) fn send(&mut self, frame: &Frame) {
         self.write(&frame.to_bytes());
     }
 
-    fn write(&mut self, bytes: &[u8]) {
-        let mut bytes = bytes.to_vec();
-        if let Some(keys) = &mut self.keys {
-            keys.of_client.apply(&mut bytes);
-        }
-        self.socket.write_all(&bytes).unwrap();
+    pub(crate) fn write(&mut self, bytes: &[u8]) {
+        self.cipher.write(&mut self.socket, bytes).unwrap();
     }
 
     /// The next frame, `None` when the daemon closed the connection.
@@ -158,14 +154,10 @@ impl Client {
     }
 
     fn read_some(&mut self) -> usize {
-        let mut bytes = vec![0; 64 << 10];
-        match self.socket.read(&mut bytes) {
-            Ok(count) => {
-                if let Some(keys) = &mut self.keys {
-                    keys.of_service.apply(&mut bytes[..count]);
-                }
-                self.buffer.extend_from_slice(&bytes[..count]);
-                count
+        match self.cipher.read(&mut self.socket) {
+            Ok(bytes) => {
+                self.buffer.extend_from_slice(&bytes);
+                bytes.len()
             }
             Err(error) if error.kind() == ErrorKind::ConnectionReset => 0,
             Err(error) => panic!("reading from the daemon: {error}"),

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The real daemon, as a process or inside the test, and small raw clients on the wire crate.
 
+pub(crate) mod certified;
+pub(crate) mod cipher;
 pub(crate) mod client;
 pub(crate) mod daemon;
 pub(crate) mod inside;
 pub(crate) mod pipe;
+pub(crate) mod proof;
 pub(crate) mod trap;
 
 pub(crate) use client::Client;
