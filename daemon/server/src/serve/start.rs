@@ -175,10 +175,8 @@ fn store_config(config: &Config, split: &MemorySplit) -> StoreConfig {
 
 fn protection(config: &Config) -> Result<Protection, StartError> {
     let secrets = config.secrets.as_deref().map(Secrets::at).transpose()?;
-    if let (Some(secrets), Some(path)) = (&secrets, &config.secrets)
-        && secrets.are_open_to_read()
-    {
-        tracing::warn!(path = %path.display(), "every user of this host may read the secret");
+    if let Some(secrets) = &secrets {
+        secrets.warn_of_open_files();
     }
     let certificate = match (&config.tls_cert, &config.tls_key) {
         (Some(cert), Some(key)) => Some(Certificate::at(cert, key)?),

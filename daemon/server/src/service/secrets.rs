@@ -4,8 +4,10 @@
 
 use std::fs::{File, Metadata};
 use std::io::{self, ErrorKind, Read};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use lodestone_auth::{BadSecret, Fresh, SECRET_BYTES_MAX, Secret};
 use lodestone_model::{AppId, spark_id};
@@ -18,6 +20,9 @@ const OF_OTHERS: &str = "default";
 /// Others than owner and group may write, or read.
 const OTHERS_WRITE: u32 = 0o002;
 const OTHERS_READ: u32 = 0o004;
+
+/// Others may open the files of such a directory.
+const OTHERS_ENTER: u32 = 0o001;
 
 /// In such a directory nobody replaces or renames the file of another user.
 const STICKY: u32 = 0o1000;
@@ -56,6 +61,16 @@ pub enum SecretsError {
 #[derive(Debug)]
 pub struct Secrets {
     path: PathBuf,
+    /// A file that every user may read is nothing new.
+    is_open: AtomicBool,
+}
+
+/// Files that every user of this host may read.
+#[derive(Debug, PartialEq, Eq)]
+struct OpenFiles {
+    count: usize,
+    /// The first one by its name.
+    one: PathBuf,
 }
 
 impl Secrets {
@@ -64,6 +79,7 @@ impl Secrets {
     pub fn at(path: &Path) -> Result<Self, SecretsError> {
         let secrets = Self {
             path: path.to_owned(),
+            is_open: AtomicBool::new(true),
         };
         let found = secrets.look(path)?;
         if found.is_dir() {
@@ -117,6 +133,7 @@ impl Secrets {
         let file = File::open(path).map_err(|source| at(path, source))?;
         let found = file.metadata().map_err(|source| at(path, source))?;
         self.check(path, &found)?;
+        self.notice(path, &found);
         // One byte more shows that there are too many.
         let mut content = Zeroizing::new(Vec::with_capacity(SECRET_BYTES_MAX + 3));
         file.take(SECRET_BYTES_MAX as u64 + 3)
@@ -140,12 +157,65 @@ impl Secrets {
         }
     }
 
-    /// Returns true if every user of this host may read the path: a warning, since Kubernetes
-    /// mounts secrets like this by default.
-    pub fn are_open_to_read(&self) -> bool {
-        let found = std::fs::metadata(&self.path);
-        found.is_ok_and(|found| !found.is_dir() && found.mode() & OTHERS_READ != 0)
+    /// Logs a warning if every user of this host may read secrets: Kubernetes mounts them like
+    /// this by default. From then on a warning follows when the first file is open to all.
+    pub fn warn_of_open_files(&self) {
+        let open = self.open_files();
+        self.is_open.store(open.is_some(), Ordering::Relaxed);
+        if let Some(OpenFiles { count, one }) = open {
+            warn(&one, count);
+        }
     }
+
+    /// Warns of a file that was read, if there was none of this kind.
+    fn notice(&self, path: &Path, found: &Metadata) {
+        let is_open = found.mode() & OTHERS_READ != 0 && self.others_enter();
+        if is_open && !self.is_open.swap(true, Ordering::Relaxed) {
+            warn(path, 1);
+        }
+    }
+
+    /// Whether the path keeps no user from its files.
+    fn others_enter(&self) -> bool {
+        let found = std::fs::metadata(&self.path);
+        found.is_ok_and(|found| !found.is_dir() || found.mode() & OTHERS_ENTER != 0)
+    }
+
+    fn open_files(&self) -> Option<OpenFiles> {
+        if !self.others_enter() {
+            return None;
+        }
+        let mut open: Vec<_> = self.files().filter(|path| is_open(path)).collect();
+        open.sort();
+        let count = open.len();
+        let one = open.into_iter().next()?;
+        Some(OpenFiles { count, one })
+    }
+
+    /// The files that may be asked for.
+    fn files(&self) -> Box<dyn Iterator<Item = PathBuf>> {
+        match std::fs::read_dir(&self.path) {
+            Ok(entries) => {
+                let named = entries.flatten();
+                let named = named.filter(|entry| !entry.file_name().as_bytes().starts_with(b"."));
+                Box::new(named.map(|entry| entry.path()))
+            }
+            Err(_) => Box::new(std::iter::once(self.path.clone())),
+        }
+    }
+}
+
+fn is_open(path: &Path) -> bool {
+    let found = std::fs::metadata(path);
+    found.is_ok_and(|found| found.is_file() && found.mode() & OTHERS_READ != 0)
+}
+
+fn warn(path: &Path, files: usize) {
+    tracing::warn!(
+        path = %path.display(),
+        files,
+        "every user of this host may read secrets: let only their owner do so (`chmod 600`)"
+    );
 }
 
 /// Random bytes of the system for a handshake.
@@ -283,12 +353,29 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_every_user_may_read_is_noticed() {
+    fn files_that_every_user_may_read_are_found_where_others_reach_them() {
+        let mode = |path: &Path, mode| {
+            fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
+        };
         let dir = TempDir::new().unwrap();
-        let file = write(&dir, "secret", "one");
-        let secrets = Secrets::at(&file).unwrap();
-        assert!(!secrets.are_open_to_read());
-        fs::set_permissions(&file, Permissions::from_mode(0o644)).unwrap();
-        assert!(secrets.are_open_to_read());
+        let (first, second) = (write(&dir, "a", "of a"), write(&dir, "b", "of b"));
+        write(&dir, "c", "of c");
+        write(&dir, ".hidden", "of nobody");
+        let of_all = Secrets::at(&first).unwrap();
+        let of_each = Secrets::at(dir.path()).unwrap();
+        mode(dir.path(), 0o755);
+        assert_eq!(of_all.open_files(), None);
+        assert_eq!(of_each.open_files(), None);
+        mode(&first, 0o644);
+        mode(&second, 0o604);
+        mode(&dir.path().join(".hidden"), 0o644);
+        let open = |count| {
+            let one = first.clone();
+            Some(OpenFiles { count, one })
+        };
+        assert_eq!(of_all.open_files(), open(1));
+        assert_eq!(of_each.open_files(), open(2));
+        mode(dir.path(), 0o750);
+        assert_eq!(of_each.open_files(), None, "nobody else opens them");
     }
 }
