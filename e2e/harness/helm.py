@@ -15,15 +15,18 @@ CHART, VALUES, RENDERED = (FOLDER / name for name in ("lodestone", "values", "re
 BUILT = ROOT / ".cache" / f"helm-{VERSION}"
 
 
-def helm(*arguments: object) -> subprocess.CompletedProcess:
-    """Runs Helm without a cluster. The first use builds it, which takes minutes."""
+def helm(
+    *arguments: object, access: Path = Path("/dev/null"), enter: tuple[str, ...] = ()
+) -> subprocess.CompletedProcess:
+    """Runs Helm, without a cluster if no `access` to one is given. `enter` begins the command. The
+    first use builds Helm, which takes minutes."""
     program = kept(BUILT, build) / "helm"
-    nowhere = {"KUBECONFIG": "/dev/null", "HELM_CACHE_HOME": str(BUILT / "cache")}
+    where = {"KUBECONFIG": str(access), "HELM_CACHE_HOME": str(BUILT / "cache")}
     return subprocess.run(
-        [program, *map(str, arguments)],
+        [*enter, program, *map(str, arguments)],
         capture_output=True,
         text=True,
-        env={**os.environ, **nowhere},
+        env={**os.environ, **where},
     )
 
 

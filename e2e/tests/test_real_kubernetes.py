@@ -8,7 +8,7 @@ import sys
 import pytest
 import yaml
 
-from harness.helm import RENDERED, VALUES
+from harness.helm import CHART, RENDERED, VALUES, helm, template
 from harness.kubernetes.api import ApiError
 from harness.kubernetes.cluster import Kubernetes
 from harness.kubernetes.control_plane import ControlPlane
@@ -78,3 +78,67 @@ def test_a_rolling_update_gives_each_service_its_name_again_and_another_address(
         assert old.story[-1] == ("exit", 0)
     for pod in services.end():
         assert pod.story[-1] == ("exit", 0)
+
+
+@pytest.fixture
+def run_helm(kubernetes):
+    """Runs Helm with the API server, and returns what it prints."""
+    enter = ("ip", "netns", "exec", kubernetes.hub)
+
+    def run(*arguments: object) -> str:
+        where = ["--namespace", "shuffle"]
+        done = helm(*arguments, *where, access=kubernetes.plane.access, enter=enter)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    yield run
+    kubernetes.clear()
+
+
+def test_helm_installs_upgrades_and_removes_what_it_renders(kubernetes, run_helm):
+    values = ["--values", VALUES / "small.yaml"]
+    until_ready = ["--wait", "--timeout=180s"]
+    notes = run_helm("install", "lodestone", CHART, *values, *until_ready)
+    assert "  spark.lodestone.services=lodestone-0.lodestone.shuffle.svc:7337," in notes
+    first = (RENDERED / "small.yaml").read_text()
+    assert different_from(first, kubernetes) == []
+    changed = [*values, "--set", "memory=320Mi"]
+    run_helm("upgrade", "lodestone", CHART, *changed, *until_ready)
+    second = template(*changed).stdout
+    assert different_from(second, kubernetes) == []
+    assert different_from(first, kubernetes) != []
+    run_helm("uninstall", "lodestone")
+    for document in documents_of(second):
+        with pytest.raises(ApiError) as gone:
+            kubernetes.api.get(path_in_server(document))
+        assert gone.value.status == 404
+
+
+def documents_of(rendered: str) -> list[dict]:
+    return [document for document in yaml.safe_load_all(rendered) if document]
+
+
+def path_in_server(document: dict) -> str:
+    folder = FOLDERS[document["kind"]].format("namespaces/shuffle")
+    return f"{folder}/{document['metadata']['name']}"
+
+
+def different_from(rendered: str, kubernetes) -> list[str]:
+    """Returns the fields that the server has not, or not as they are rendered. It may have more."""
+    found = []
+    for document in documents_of(rendered):
+        there = kubernetes.api.get(path_in_server(document))
+        found += differences(document, there, document["kind"])
+    return found
+
+
+def differences(wanted, there, at: str) -> list[str]:
+    if isinstance(wanted, dict) and isinstance(there, dict):
+        pairs = [(key, value, there.get(key)) for key, value in wanted.items()]
+    elif isinstance(wanted, list) and isinstance(there, list) and len(wanted) == len(there):
+        pairs = list(zip(range(len(wanted)), wanted, there, strict=True))
+    else:
+        # The server leaves out what is empty.
+        is_same = wanted == there or (not wanted and there is None)
+        return [] if is_same else [f"{at}: {wanted!r}, and there {there!r}"]
+    return [line for key, one, other in pairs for line in differences(one, other, f"{at}.{key}")]

@@ -31,9 +31,9 @@ class Kubernetes:
         self.hub, self._address = network.hub, network.address
         try:
             folder.mkdir()
-            self._plane = plane(network, folder)
-            self._all.callback(self._plane.stop)
-            self.api: Api = self._plane.api
+            self.plane = plane(network, folder)
+            self._all.callback(self.plane.stop)
+            self.api: Api = self.plane.api
             node = Node(self.api, network, images, folder, HostNames(folder / "hosts"))
             self._claims = node.claims
             self.kubelet = Kubelet(node)
@@ -75,7 +75,7 @@ class Kubernetes:
 
     def clear(self) -> None:
         """Removes all workloads, pods and volumes."""
-        self._plane.clear()
+        self.plane.clear()
         for pod in self.api.items(PODS):
             try:
                 self.api.delete(path_of(pod), grace_s=0)
@@ -91,10 +91,10 @@ class Kubernetes:
         self.api.post(f"{folder}/{thing['kind'].lower()}s", thing)
 
     def stateful_set(self, manifest: dict) -> StatefulSet:
-        return self._plane.stateful_set(self.api, self.kubelet, manifest)
+        return self.plane.stateful_set(self.api, self.kubelet, manifest)
 
     def daemon_set(self, manifest: dict) -> DaemonSet:
-        return self._plane.daemon_set(self.api, self.kubelet, manifest)
+        return self.plane.daemon_set(self.api, self.kubelet, manifest)
 
     def kill(self, pod: Pod) -> None:
         """Removes a pod at once, as when its node is lost."""

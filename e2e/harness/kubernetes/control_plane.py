@@ -67,6 +67,11 @@ class ControlPlane:
             self._all.close()
             raise
 
+    @property
+    def access(self) -> Path:
+        """The file with which clients reach the server."""
+        return self._folder / "kubeconfig"
+
     def clear(self) -> None:
         """Removes what makes pods."""
         for kind in ("statefulsets", "daemonsets"):
@@ -119,9 +124,8 @@ class ControlPlane:
         )
 
     def _start_controllers(self) -> None:
-        access = self._folder / "kubeconfig"
         server = {"server": f"https://{self.api.address}:{PORT}", "insecure-skip-tls-verify": True}
-        access.write_text(
+        self.access.write_text(
             json.dumps(
                 {
                     "apiVersion": "v1",
@@ -135,7 +139,7 @@ class ControlPlane:
         )
         self._start(
             "kube-controller-manager",
-            f"--kubeconfig={access}",
+            f"--kubeconfig={self.access}",
             f"--controllers={CONTROLLERS}",
             "--leader-elect=false",
             "--bind-address=127.0.0.1",
