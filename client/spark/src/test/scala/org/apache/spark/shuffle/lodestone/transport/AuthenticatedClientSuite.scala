@@ -14,7 +14,10 @@ import org.junit.jupiter.api.Assertions.{assertEquals, assertTrue}
 import org.junit.jupiter.api.io.TempDir
 
 import org.apache.spark.{SparkConf, SPARK_VERSION}
+import org.apache.spark.network.netty.SparkTransportConf
 import org.apache.spark.network.sasl.SecretKeyHolder
+import org.apache.spark.network.shuffle.ExternalBlockStoreClient
+import org.apache.spark.network.shuffle.protocol.ExecutorShuffleInfo
 import org.apache.spark.shuffle.lodestone.DaemonProcess
 import org.apache.spark.shuffle.lodestone.config.HostPort
 import org.apache.spark.shuffle.lodestone.plan.ShuffleGeneration
@@ -45,12 +48,8 @@ final class AuthenticatedClientSuite {
 
   private def client(kind: Map[String, String], appId: String, secret: String): ServiceClient = {
     val conf = new SparkConf(false).set("spark.app.id", appId).setAll(kind)
-    val holder = new SecretKeyHolder {
-      override def getSaslUser(app: String): String = "sparkSaslUser"
-      override def getSecretKey(app: String): String = secret
-    }
     val app = Application.unique(appId, 7)
-    val protection = Protection.of(conf, () => holder)
+    val protection = Protection.of(conf, () => holderOf(secret))
     val client = new ServiceClient(app, 10000, protection = protection)
     clients ::= client
     client
@@ -115,6 +114,31 @@ final class AuthenticatedClientSuite {
     }
   }
 
+  /** The plugin leaves such applications to plain Spark. Java's client ends the handshake. */
+  @Test def stockSparkThatEncryptsWithSaslCannotRegisterAndWithAesItCan(): Unit = {
+    start()
+    val sasl = On + ("spark.authenticate.enableSaslEncryption" -> "true")
+    assertDenied(Try(registerExecutor(sasl)), NoSaslEncryption, "SASL that encrypts")
+    registerExecutor(sasl + ("spark.network.crypto.enabled" -> "true"))
+  }
+
+  /** As an executor of stock Spark does at its start. */
+  private def registerExecutor(kind: Map[String, String]): Unit = {
+    val conf = SparkTransportConf.fromSparkConf(new SparkConf(false).setAll(kind), "shuffle", 1)
+    val client = new ExternalBlockStoreClient(conf, holderOf(Secret), true, 5000)
+    val manager = "org.apache.spark.shuffle.sort.SortShuffleManager"
+    val executor = new ExecutorShuffleInfo(Array(directory.toString), 64, manager)
+    try {
+      client.init("app-1")
+      client.registerWithShuffleServer(daemon.host, daemon.port, "1", executor)
+    } finally client.close()
+  }
+
+  private def holderOf(secret: String): SecretKeyHolder = new SecretKeyHolder {
+    override def getSaslUser(app: String): String = "sparkSaslUser"
+    override def getSecretKey(app: String): String = secret
+  }
+
   private def assertDenied(answer: Try[_], words: String, what: String): Unit = answer match {
     case Failure(failure) => assertTrue(allOf(failure).contains(words), s"$what: ${allOf(failure)}")
     case Success(_) => throw new AssertionError(s"$what was served")
@@ -126,6 +150,7 @@ final class AuthenticatedClientSuite {
 
 private object AuthenticatedClientSuite {
   private val Secret = "0123456789abcdef" * 4
+  private val NoSaslEncryption = "No common protection layer between client and server"
   private val On = Map("spark.authenticate" -> "true")
   private val Aes = On + ("spark.network.crypto.enabled" -> "true")
   private val Second = "spark.network.crypto.authEngineVersion" -> "2"
