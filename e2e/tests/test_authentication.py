@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from harness.certificate import certificate
-from harness.daemon import wait_until
 from harness.leaks import assert_kept
 from harness.paths import EVERY_LINE, NOT_41, SELDOM, USUAL_LINES, spark_home
 from harness.processes import daemons_below, descendants, executors_of
@@ -122,8 +121,13 @@ def assert_the_ended_job_has_kept(running, outcome, spark, *folders: Path) -> No
     """Looks where a job leaves files that others may read."""
     work = spark_home(spark) / "work" / outcome.report["application"].partition("~")[0]
     assert list(work.rglob("stderr")), "the logs of its executors"
-    folders = [running.local_dirs.parent, work, *folders]
-    assert_kept(SECRET, folders=folders, texts=[outcome.log, outcome.report])
+    assert_kept(
+        SECRET,
+        folders=[running.local_dirs.parent, work, *folders],
+        texts=[outcome.log, outcome.report],
+        # The daemon that the plugin starts waits for the next job of its user.
+        is_for_it=lambda path: running.local_dirs in path.parents,
+    )
 
 
 @pytest.mark.lines(*USUAL_LINES, seldom=NOT_41)
@@ -171,7 +175,6 @@ def test_the_plugins_own_daemon_gets_the_secret_by_a_file_that_only_its_user_can
     outcome = running.wait()
     assert outcome.answer == plain_answer(job)
     assert outcome.report["totals"]["mergedBlocksRead"] == MAPS * PARTITIONS
-    wait_until(lambda: not daemons_below(running.local_dirs), "the end of the daemon")
     assert_the_ended_job_has_kept(running, outcome, spark, tmp_path)
 
 
