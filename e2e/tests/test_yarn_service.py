@@ -179,9 +179,10 @@ def test_blocks_of_executors_that_dynamic_allocation_ends_are_read_by_those_who_
         secret,
         pids=processes_at(str(cluster.yarn.folder)),
         folders=[cluster.yarn.folder, *map(cluster.data, cluster.hosts())],
-        is_for_it=lambda path: path in secrets or is_of_yarn(path),
+        is_for_it=secrets.__contains__,
+        is_of_the_manager=is_of_yarn,
     )
-    assert set(secrets) <= set(kept) and len(secrets) == 2
+    assert sorted(kept) == sorted(secrets) and len(secrets) == 2
     wait_until(lambda: not running.executors(), "the end of every executor", timeout_s=60)
     read = cluster.counts("fetch_chunks")
     gates.open_all()
