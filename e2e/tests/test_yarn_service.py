@@ -128,7 +128,8 @@ class Cluster:
 def is_of_yarn(path) -> bool:
     """Returns whether YARN keeps the secrets of applications there: in their tokens, and for its
     recovery."""
-    return path.name.endswith((".tokens", "container_tokens")) or "recovery" in path.parts
+    is_recovery = "recovery" in path.parts and "spark_shuffle" not in path.parts
+    return is_recovery or path.name.endswith((".tokens", "container_tokens"))
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ use rustls::ClientConnection;
 pub(crate) enum Cipher {
     Plain,
     /// AES in counter mode.
-    Counter(Keystreams),
+    Counter(Box<Keystreams>),
     /// AES in Galois/counter mode.
     Messages(Sealer, Box<Opener>),
     Tls(Box<ClientConnection>),

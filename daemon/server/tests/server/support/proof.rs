@@ -75,7 +75,7 @@ pub(crate) fn authenticated(
 ) -> Result<Client, String> {
     let mut client = Client::connect(daemon);
     let keys = exchanged(&mut client, app, secret)?;
-    client.through(Cipher::Counter(keys.keystreams(version)));
+    client.through(Cipher::Counter(Box::new(keys.keystreams(version))));
     Ok(client)
 }
 
