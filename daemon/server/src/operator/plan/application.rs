@@ -63,6 +63,9 @@ pub(super) struct Stage {
     pub(super) cpu_ns: u64,
     pub(super) wait_ms: u64,
     pub(super) write_ns: u64,
+    gc_ms: u64,
+    /// Its tasks read from other hosts, or wrote files of the application.
+    waits_for_others: bool,
     has_run: bool,
 }
 
@@ -173,6 +176,17 @@ fn read<T: DeserializeOwned>(line: &[u8]) -> Result<T, serde_json::Error> {
 }
 
 impl Application {
+    /// Returns the idle time for each second of CPU time in stages that read no shuffle, or None if
+    /// there is no such stage.
+    pub(super) fn usual_idleness(&self) -> Option<f64> {
+        let others = self.stages.values();
+        let others = others.filter(|stage| !stage.reads_shuffles() && !stage.runs_python);
+        let (idle, cpu) = others.fold((0, 0), |(idle, cpu), stage| {
+            (idle + stage.idle_ms(None).0, cpu + stage.cpu_ms())
+        });
+        (cpu > 0).then(|| idle as f64 / cpu as f64)
+    }
+
     fn runs(&mut self, info: &StageInfo) {
         self.stage(info);
         let Some(stage) = self.stages.get_mut(&info.id) else {
@@ -294,11 +308,40 @@ impl Stage {
         }
     }
 
+    /// Returns the time in which its tasks did not compute, write or collect garbage, and the part
+    /// of it that only their disk explains. `usual` is such time for each second of CPU time in
+    /// stages without a shuffle to read, which wait for cores, and for their input.
+    pub(super) fn idle_ms(&self, usual: Option<f64>) -> (u64, u64) {
+        // Tasks wait for Python, too.
+        if self.runs_python {
+            return (self.wait_ms, 0);
+        }
+        let elsewhere = self.cpu_ms() + self.write_ns / 1_000_000 + self.gc_ms;
+        let idle = self.run_ms.saturating_sub(elsewhere);
+        let disk = match usual {
+            Some(usual) if !self.waits_for_others => {
+                idle.saturating_sub((usual * self.cpu_ms() as f64) as u64)
+            }
+            _ => 0,
+        };
+        (idle, disk)
+    }
+
+    fn cpu_ms(&self) -> u64 {
+        self.cpu_ns / 1_000_000
+    }
+
+    pub(super) fn reads_shuffles(&self) -> bool {
+        self.others.blocks > 0 || !self.by_exchange.is_empty()
+    }
+
     fn add(&mut self, end: &TaskEnd, metrics: &TaskMetrics, exchanges: &Exchanges) {
         self.run_ms += metrics.run_ms;
         self.cpu_ns += metrics.cpu_ns;
         self.wait_ms += metrics.read.wait_ms;
         self.write_ns += metrics.written.time_ns;
+        self.gc_ms += metrics.gc_ms;
+        self.waits_for_others |= metrics.read.remote_blocks > 0 || metrics.output.bytes > 0;
         let mut sums: BTreeMap<ExchangeId, (u64, u64)> = BTreeMap::new();
         for one in &end.info.accumulables {
             match exchanges.metric(one.id) {

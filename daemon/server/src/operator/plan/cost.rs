@@ -47,7 +47,7 @@ impl Range {
         Self::new(self.low - other.high, self.high - other.low)
     }
 
-    fn at_most(self, limit: f64) -> Self {
+    pub(super) fn at_most(self, limit: f64) -> Self {
         Self::new(self.low.min(limit), self.high.min(limit))
     }
 }
@@ -69,11 +69,13 @@ pub(super) const SECONDS_PER_WRITTEN_BLOCK: Range = Range::new(5e-6, 12e-6);
 /// names for the files, writes, copies and deletions, but not the system's call that opens a file,
 /// and not the set-up of its stream. Least and most: docs/plan.md.
 pub(super) const FILES_PER_WRITE: Range = Range::new(2.5, 6.5);
-/// The most that such a file costs: `plain` beside `tuned` of `sort` of real-jobs.txt. The time in
-/// which Spark wrote grows with bytes, too, which cost the same in one file.
-pub(super) const SECONDS_PER_FILE: f64 = 1.1e-3;
-/// The most of its map tasks' time that this saved (`sql` of real-jobs.txt: 6.95 s to 2.29 s).
-pub(super) const MOST_OF_FILES: f64 = 0.67;
+/// What such a file costs: at least in docs/plan.md, at most `plain` beside `tuned` of `sort` of
+/// real-jobs.txt. The time in which Spark wrote grows with bytes, too, which cost the same in one
+/// file.
+pub(super) const SECONDS_PER_FILE: Range = Range::new(0.49e-3, 1.1e-3);
+/// The part of its map tasks' time that this saved: at least in docs/plan.md, at most `sql` of
+/// real-jobs.txt (6.95 s to 2.29 s).
+pub(super) const PART_OF_FILES: Range = Range::new(0.27, 0.67);
 /// Part of the time of map tasks that rows encoded by Lodestone's writer saved: `auto` beside
 /// `tuned`, from `rows` of cold.txt to TPC-H of network.txt.
 pub(super) const PART_OF_SQL_MAPS: Range = Range::new(0.01, 0.18);
@@ -139,10 +141,14 @@ pub(super) fn without_files(shuffle: &Shuffle, settings: &Settings<'_>) -> Range
         return Range::default();
     }
     let map_seconds = seconds(shuffle.map_run_ms);
-    let files = FILES_PER_WRITE.times(seconds(shuffle.map_write_ms));
+    let by_write = FILES_PER_WRITE.times(seconds(shuffle.map_write_ms));
     // An empty block has no file.
-    let most = SECONDS_PER_FILE * shuffle.blocks as f64;
-    files.at_most(most.min(MOST_OF_FILES * map_seconds))
+    let by_count = SECONDS_PER_FILE.by(blocks(shuffle));
+    let by_part = PART_OF_FILES.times(map_seconds);
+    Range::new(
+        by_write.low.min(by_count.low).min(by_part.low),
+        by_write.high.min(by_count.high).min(by_part.high),
+    )
 }
 
 fn blocks(shuffle: &Shuffle) -> Range {
@@ -157,7 +163,7 @@ fn written(shuffle: &Shuffle, is_encoded: bool, settings: &Settings<'_>) -> Save
     let map_seconds = seconds(shuffle.map_run_ms);
     let files = without_files(shuffle, settings);
     let mut own = SECONDS_PER_WRITTEN_BLOCK.by(blocks(shuffle));
-    let mut limit = MOST_OF_FILES;
+    let mut limit = PART_OF_FILES.high;
     if is_encoded {
         own = own.plus(PART_OF_SQL_MAPS.times(map_seconds));
         limit += PART_OF_SQL_MAPS.high * (1.0 - limit);
@@ -178,7 +184,8 @@ fn read(shuffle: &Shuffle, least: u64, most: u64, disk: Disk) -> Range {
     let waiting = match disk {
         Disk::Ssd => waiting_for_others(shuffle).by(part),
         // Chunks wait for no disk while the service has them in memory.
-        Disk::Hdd => waiting_for_the_disk(shuffle).by(Range::new(part.low, part.high.ceil())),
+        Disk::Hdd if part.high > 0.5 => waiting_for_the_disk(shuffle).by(Range::new(part.low, 1.0)),
+        Disk::Hdd => waiting_for_the_disk(shuffle).by(part),
     };
     SECONDS_PER_READ.by(fewer).plus(waiting)
 }
@@ -190,13 +197,13 @@ fn waiting_for_others(shuffle: &Shuffle) -> Range {
     Range::new(0.0, (seconds(shuffle.wait_ms) - reading).max(0.0))
 }
 
-/// The time in which readers computed nothing: Spark does not count reads of files on the reader's
-/// own host. What is beyond the time of a small read of a slow disk has no other likely cause.
-/// Below it, nobody knows what the page cache held.
+/// The time in which readers were idle: Spark does not count reads of files on the reader's own
+/// host. At least what only the disk explains, beyond the time that a small read may take with
+/// bytes in the page cache.
 fn waiting_for_the_disk(shuffle: &Shuffle) -> Range {
-    let idle = seconds(shuffle.idle_ms);
     let quick = SECONDS_PER_SLOW_READ * shuffle.reads as f64;
-    Range::new((idle - quick).max(0.0), idle)
+    let least = (seconds(shuffle.disk_ms) - quick).max(0.0);
+    Range::new(least, seconds(shuffle.idle_ms))
 }
 
 fn seconds(millis: u64) -> f64 {

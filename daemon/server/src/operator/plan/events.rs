@@ -210,6 +210,10 @@ pub(super) struct TaskMetrics {
     pub(super) run_ms: u64,
     #[serde(rename = "Executor CPU Time")]
     pub(super) cpu_ns: u64,
+    #[serde(rename = "JVM GC Time")]
+    pub(super) gc_ms: u64,
+    #[serde(rename = "Output Metrics")]
+    pub(super) output: OutputMetrics,
     #[serde(rename = "Shuffle Read Metrics")]
     pub(super) read: ReadMetrics,
     #[serde(rename = "Shuffle Write Metrics")]
@@ -229,6 +233,14 @@ pub(super) struct ReadMetrics {
     pub(super) local_bytes: u64,
     #[serde(rename = "Fetch Wait Time")]
     pub(super) wait_ms: u64,
+}
+
+/// What a task wrote to files of the application.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+pub(super) struct OutputMetrics {
+    #[serde(rename = "Bytes Written")]
+    pub(super) bytes: u64,
 }
 
 #[derive(Default, Deserialize)]

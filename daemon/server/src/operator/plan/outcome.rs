@@ -93,9 +93,10 @@ pub(super) struct Mode {
     /// Negative if the application takes longer.
     pub(super) task_seconds_saved: Range,
     pub(super) seconds_saved: Range,
-    /// The part that `spark.shuffle.sort.bypassMergeThreshold=1` would save without Lodestone.
+    /// What fewer files save, as with `spark.shuffle.sort.bypassMergeThreshold=1` and without
+    /// Lodestone.
     pub(super) seconds_without_lodestone: Range,
-    /// What is left without this part.
+    /// All else. Merging may cost.
     pub(super) own_seconds_saved: Range,
     /// Memory and disk together.
     pub(super) bytes_at_a_service: Bytes,
@@ -118,7 +119,7 @@ pub(super) fn of(application: &Application, args: &PlanArgs) -> Plan {
         .collect();
     let mut reasons = BTreeMap::new();
     for one in &judged {
-        if let Some(reason) = one.auto.reason() {
+        if let Some(reason) = one.auto.reason().filter(|_| !one.auto.is_likely()) {
             *reasons.entry(reason).or_default() += 1;
         }
     }
@@ -134,6 +135,7 @@ pub(super) fn of(application: &Application, args: &PlanArgs) -> Plan {
             copies,
             args,
             at_a_time,
+            task_seconds: seconds * at_a_time,
             end_ms: application.end_ms,
         };
         sums.of(&judged, &settings)
@@ -179,6 +181,7 @@ impl Judged<'_> {
                 copies: 1,
                 args,
                 at_a_time: 1.0,
+                task_seconds: f64::INFINITY,
                 end_ms: 0,
             };
             let Saved { own, files } = sums.saved(self, settings);
@@ -223,6 +226,7 @@ struct Summing<'a> {
     copies: u32,
     args: &'a PlanArgs,
     at_a_time: f64,
+    task_seconds: f64,
     end_ms: u64,
 }
 
@@ -258,14 +262,13 @@ impl Summing<'_> {
         if !self.answer(one, settings).is_open() {
             return likely;
         }
-        let other = saved(match fate {
-            Fate::Merged => Fate::Kept,
-            _ => Fate::Merged,
-        });
-        Saved {
-            own: likely.own.or(other.own),
-            files: likely.files.or(other.files),
-        }
+        [Fate::Kept, Fate::Merged]
+            .map(saved)
+            .into_iter()
+            .fold(likely, |all, one| Saved {
+                own: all.own.or(one.own),
+                files: all.files.or(one.files),
+            })
     }
 
     /// Returns the bytes of one copy that services would get.
@@ -326,6 +329,8 @@ impl Summing<'_> {
             own = own.plus(saved.own);
             files = files.plus(saved.files);
         }
+        // Nothing saves more than all.
+        let own = own.at_most(self.task_seconds - files.high);
         sums.task_seconds_saved = own.plus(files);
         sums.seconds_saved = sums.task_seconds_saved.times(1.0 / self.at_a_time);
         sums.seconds_without_lodestone = files.times(1.0 / self.at_a_time);
@@ -374,8 +379,7 @@ fn most(mut changes: Vec<(u64, f64)>) -> f64 {
 fn busy(application: &Application) -> (f64, f64) {
     let (mut run_ms, mut spans) = (0, Vec::new());
     for stage in application.stages.values() {
-        let reads = stage.others.blocks > 0 || !stage.by_exchange.is_empty();
-        if reads || !stage.written.is_empty() {
+        if stage.reads_shuffles() || !stage.written.is_empty() {
             run_ms += stage.run_ms;
             spans.push((stage.begin_ms, stage.end_ms));
         }

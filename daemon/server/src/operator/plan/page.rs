@@ -107,7 +107,7 @@ fn reads(mode: &Mode) -> String {
     let become_fewer = format!("{} become {}", counted(before, "read"), number(after));
     match after.checked_sub(before) {
         None | Some(0) => become_fewer,
-        Some(more) => format!("{become_fewer}, {more} more"),
+        Some(more) => format!("{become_fewer}, {} more", number(more)),
     }
 }
 
@@ -146,7 +146,7 @@ fn modes(text: &mut String, plan: &Plan) {
         "MB pushed",
         "MB read merged",
         "seconds saved",
-        "of this without Lodestone",
+        "by fewer files",
         &service,
     ];
     line(text, "\nmodes");
@@ -160,7 +160,7 @@ fn modes(text: &mut String, plan: &Plan) {
             name,
             match mode.probably + mode.perhaps {
                 0 => number(mode.merged),
-                _ => format!("~{}", number(mode.merged + mode.probably)),
+                more => format!("{} to {}", number(mode.merged), number(mode.merged + more)),
             },
             number(mode.reads_before),
             number(mode.reads_after),
@@ -263,7 +263,7 @@ fn row(shuffle: &Row) -> Vec<String> {
     } else {
         about(is_exact, shuffle.blocks)
     };
-    let is_in_place = shuffle.read_in_place && shuffle.auto == "merge";
+    let is_in_place = shuffle.read_in_place && shuffle.auto != "leave";
     let reason = shuffle.reason.filter(|_| !is_in_place);
     vec![
         shuffle.stage.to_string(),

@@ -46,9 +46,10 @@ pub(super) struct Shuffle {
     pub(super) map_run_ms: u64,
     /// The part of it in which Spark wrote, as Spark counted it.
     pub(super) map_write_ms: u64,
-    /// Time in which readers did not compute, unless they waited for Python, and what Spark counted
-    /// of it as waiting for blocks.
+    /// Time in which readers were idle, the part of it that only the disk explains, and what Spark
+    /// counted as waiting for blocks.
     pub(super) idle_ms: u64,
+    pub(super) disk_ms: u64,
     pub(super) wait_ms: u64,
     written: BTreeMap<u32, (u64, u64)>,
     readers: BTreeSet<i64>,
@@ -61,6 +62,7 @@ pub(super) struct Shuffle {
 pub(super) fn of(application: &Application) -> Vec<Shuffle> {
     let mut found = Finding {
         application,
+        usual_idleness: application.usual_idleness(),
         shuffles: Vec::new(),
         by_rdd: BTreeMap::new(),
         by_stage: BTreeMap::new(),
@@ -76,6 +78,7 @@ pub(super) fn of(application: &Application) -> Vec<Shuffle> {
 
 struct Finding<'a> {
     application: &'a Application,
+    usual_idleness: Option<f64>,
     shuffles: Vec<Shuffle>,
     by_rdd: BTreeMap<i64, Vec<usize>>,
     by_stage: BTreeMap<u32, usize>,
@@ -160,6 +163,7 @@ impl Finding<'_> {
                 if let Some(shuffle) = at.and_then(|at| self.shuffles.get_mut(at)) {
                     shuffle.is_in_place |= application.exchanges.is_read_in_place(*exchange);
                     shuffle.pass(stage, *sum, true);
+                    shuffle.waits(stage, sum.bytes, self.usual_idleness);
                 }
             }
             if stage.others.blocks > 0 {
@@ -205,6 +209,7 @@ impl Finding<'_> {
                 }
             };
             shuffle.pass(stage, part, is_alone || sum.blocks == most);
+            shuffle.waits(stage, part.bytes, self.usual_idleness);
         }
     }
 
@@ -323,14 +328,15 @@ impl Shuffle {
         self.chunks += most;
         self.remote_chunks += apart;
         self.last_read_ms = self.last_read_ms.max(stage.end_ms);
+    }
+
+    /// Adds its share of what a stage waited, by the bytes that the stage read.
+    fn waits(&mut self, stage: &Stage, bytes: u64, usual_idleness: Option<f64>) {
         let total = stage.others.bytes + stage.by_exchange.values().map(|s| s.bytes).sum::<u64>();
-        let idle = if stage.runs_python {
-            stage.wait_ms
-        } else {
-            stage.run_ms.saturating_sub(stage.cpu_ns / 1_000_000)
-        };
-        self.idle_ms += share(idle, sum.bytes, total);
-        self.wait_ms += share(stage.wait_ms, sum.bytes, total);
+        let (idle, disk) = stage.idle_ms(usual_idleness);
+        self.idle_ms += share(idle, bytes, total);
+        self.disk_ms += share(disk, bytes, total);
+        self.wait_ms += share(stage.wait_ms, bytes, total);
     }
 
     /// Estimates the number of blocks if readers did not show it: at most each record of a map task
