@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # The user of the service and its directory, on the first installation. systemd would make the
 # directory at the first start (StateDirectory=), and `lodestone doctor` looks at it before that.
-# What an administrator has put there stays as it is. A service that runs goes on with the program
-# that it has.
+# What an administrator has put there stays as it is until the service starts. A service that runs
+# goes on with the program that it has.
 set -e
 getent group lodestone >/dev/null || groupadd --system lodestone
 getent passwd lodestone >/dev/null ||

@@ -11,17 +11,20 @@ from .processes import command_line
 
 # Spark gives the secret to executors in this variable, and they to their Python workers.
 SPARKS_OWN = b"_SPARK_AUTH_SECRET="
-# An encoder may break the line after so many characters.
-LINE = 76
+# Encoders break lines after 60 characters or more.
+LINE = 60
+URL_SAFE = bytes.maketrans(b"+/", b"-_")
 
 
 def forms(secret: str) -> list[bytes]:
     """Returns what shows a secret: its text, and what every Base64 and hexadecimal form of a text
     that begins with it has."""
     text = secret.encode()
+    assert len(text) >= 16, "what is shorter is found everywhere"
     whole_groups = text[: len(text) // 3 * 3]
-    digits = text.hex().encode()
-    return [text, base64.b64encode(whole_groups)[:LINE], digits, digits.upper()]
+    encoded = base64.b64encode(whole_groups)[:LINE]
+    digits = text.hex().encode()[:LINE]
+    return [text, encoded, encoded.translate(URL_SAFE), digits, digits.upper()]
 
 
 def is_in(content: bytes | str, *secrets: str) -> bool:
@@ -49,7 +52,7 @@ def _in_process(pid: int, secrets: tuple[str, ...]) -> list[str]:
 def _environment(pid: int) -> list[bytes]:
     try:
         return Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
-    except OSError:
+    except (FileNotFoundError, ProcessLookupError):
         return []  # it has ended
 
 

@@ -3,7 +3,8 @@
 
 from pathlib import Path
 
-SECRET = "9d2f6c1e" * 8
+# It repeats nothing, so that compression does not hide it from a search.
+SECRET = "9d2f6c1e40b7a853f61d08c92e7b5a34c0f9861d3e52b74a17d8e06f95ca2b3d"
 SASL = {"spark.authenticate": "true", "spark.authenticate.secret": SECRET}
 AES = {**SASL, "spark.network.crypto.enabled": "true"}
 KINDS = {"sasl": SASL, "aes": AES, "aes-2": {**AES, "spark.network.crypto.authEngineVersion": "2"}}

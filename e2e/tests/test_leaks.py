@@ -11,22 +11,23 @@ from harness.leaks import assert_kept, in_files, in_processes
 from harness.secrets import SECRET
 
 
-def wrapped(text: bytes) -> bytes:
-    """Returns Base64 in lines, as Netty's encoder makes it."""
-    encoded = base64.b64encode(text)
-    return encoded[:76] + b"\n" + encoded[76:]
+def wrapped(encoded: bytes, width: int) -> bytes:
+    return encoded[:width] + b"\n" + encoded[width:]
 
 
 @pytest.mark.parametrize(
     "form",
     [
         SECRET.encode(),
-        wrapped(SECRET.encode() + b"\n"),
+        wrapped(base64.b64encode(SECRET.encode() + b"\n"), 76),
+        wrapped(base64.b64encode(SECRET.encode()), 64),
+        base64.urlsafe_b64encode(SECRET.encode()),
+        wrapped(SECRET.encode().hex().encode(), 60),
         base64.b64encode(SECRET.encode()),
         SECRET.encode().hex().encode(),
         SECRET.encode().hex().upper().encode(),
     ],
-    ids=["text", "base64-in-lines", "base64", "hex", "hex-upper"],
+    ids=["text", "netty", "pem", "url-safe", "xxd", "base64", "hex", "hex-upper"],
 )
 def test_a_secret_in_a_log_is_found_in_each_of_its_forms(form, tmp_path):
     log = tmp_path / "app" / "0" / "stderr"

@@ -40,7 +40,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 
 {{/* Where the admin endpoint listens. On the network of a node no NetworkPolicy keeps others out: nobody else reaches it, if nobody is named. */}}
 {{- define "lodestone.adminHost" -}}
-{{- $wanted := or .Values.podMonitor.enabled .Values.networkPolicy.monitoring -}}
+{{- $wanted := or .Values.podMonitor.enabled .Values.prometheusRule.enabled .Values.networkPolicy.monitoring -}}
 {{- if and .Values.hostNetwork (not $wanted) -}}127.0.0.1{{- else -}}0.0.0.0{{- end -}}
 {{- end -}}
 

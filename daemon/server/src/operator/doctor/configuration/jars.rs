@@ -26,6 +26,7 @@ pub(super) fn all(settings: &Settings) -> Vec<Finding> {
                 .filter_map(|entry| wrong(settings, &key, entry)),
         );
     }
+    found.extend(unsupported(settings));
     found.extend(two_jars(settings));
     found.extend(missing(settings));
     if let [Some(jar), Some(_)] = SIDES.map(|side| jar_of(settings, side))
@@ -44,7 +45,7 @@ fn well(settings: &Settings, jar: &str) -> Finding {
         }
         None => format!(
             "both class paths have {jar}; whether Spark is of its line is not known, because \
-             SPARK_HOME names no Spark that has a jar"
+             the release of Spark is not known (SPARK_HOME)"
         ),
     })
 }
@@ -77,6 +78,16 @@ fn spark(settings: &Settings, release: &Release) -> String {
     let scala = settings.scala.map(Scala::number);
     let scala = scala.map(|number| format!(" with Scala {number}"));
     format!("Spark {release}{}", scala.unwrap_or_default())
+}
+
+/// A release of Spark for which there is no jar.
+fn unsupported(settings: &Settings) -> Option<Finding> {
+    let version = settings.spark.as_ref()?;
+    let jar = SIDES.iter().find_map(|side| jar_of(settings, side))?;
+    release(settings, jar).is_none().then(|| {
+        JAR.error(format!("no jar of Lodestone is for Spark {version}"))
+            .instead("Use Spark 3.5, or 4.0 to 4.3.")
+    })
 }
 
 /// A jar of another line of Spark, or one that is not here.

@@ -510,5 +510,7 @@ fn a_jar_of_the_right_line_names_spark_and_one_that_cannot_be_judged_says_so() {
         line
     };
     assert!(line(Some("4.1.4")).contains("the jar for Spark 4.1.4"));
-    assert!(line(None).contains("is not known, because SPARK_HOME"));
+    assert!(line(None).contains("the release of Spark is not known (SPARK_HOME)"));
+    let unsupported = "no jar of Lodestone is for Spark 3.3.0";
+    expect(&[], Some("3.3.0"), ("jar", "error", unsupported));
 }
