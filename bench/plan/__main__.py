@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs jobs on plain Spark, plans from its event logs, and runs them with Lodestone in the modes
-merge and remote.
+auto, merge and remote.
 
 Each application does its job several times, all sides in turn, and the first time warms it up. The
 event log has all of them; what is compared is what is predicted for one of them.
@@ -20,13 +20,13 @@ from harness.screen import say
 from matrix import disk, keeping, result
 from matrix.command_line import add_cluster, changed, command, listed, results_at, setting_of
 from matrix.session import Failed, Session
-from matrix.sides import CACHE, MERGE, REMOTE, Setting, Side
+from matrix.sides import CACHE, LODESTONE, MERGE, REMOTE, Setting, Side
 from tpch import tables
 
 from .jobs import BY_NAME, PlanJob
 from .page import text
 
-MODES = {"merge": MERGE, "remote": REMOTE}
+MODES = {"auto": LODESTONE, "merge": MERGE, "remote": REMOTE}
 MEMORY = "3g"
 JOB_TIMEOUT_S = 300
 # A service counts all of its partitions for an answer.
@@ -148,7 +148,6 @@ def predicted(plan: dict, passes: int) -> dict:
     return {
         "tasksAtATime": plan["tasksAtATime"],
         "shuffles": count,
-        "auto": [one["auto"] for one in last],
         "modes": {
             mode: {
                 "shuffles": sum(taken(one, mode) for one in last),
@@ -172,7 +171,7 @@ def chunks_of(mode: str) -> str:
 
 
 def taken(shuffle: dict, mode: str) -> bool:
-    return mode == "remote" or shuffle["merge"] in ("merge", "probably")
+    return mode == "remote" or shuffle[mode] in ("merge", "probably")
 
 
 def summed(ranges) -> dict:

@@ -50,25 +50,40 @@ def rounds_of(job: dict) -> int:
 
 def rows(job: dict) -> list[list[str]]:
     plan, measured = job["plan"], job["measured"]
-    before = statistics.median(measured["plain"]["seconds"])
     found = []
     for mode, ahead in plan["modes"].items():
         real = measured[mode]
-        for key in ("shuffles", "blocks", "chunks"):
-            name = "segments" if (mode, key) == ("remote", "blocks") else key
-            found.append(row(mode, name, (ahead[key],) * 3, real[key], "{:,.0f}"))
-        pushed = [ahead["pushed"].get(key, 0) / MB for key in ("low", "likely", "high")]
-        found.append(row(mode, "MB pushed", pushed, real["pushed"] / MB, "{:,.2f}"))
-        found.append(row(mode, "MB held", pushed, real["peak"] / MB, "{:,.2f}"))
-        saved = [ahead["saved"].get(key, 0) / plan["tasksAtATime"] for key in ("high", "low")]
-        least, most = (max(before - seconds, 0) for seconds in saved)
-        after = statistics.median(
-            now / then
-            for then, now in zip(measured["plain"]["seconds"], real["seconds"], strict=True)
-        )
-        walls = (least / before, (least + most) / 2 / before, most / before)
-        found.append(row(mode, f"wall of {before:.2f} s", walls, after, "{:,.2f}"))
+        shuffles = row(mode, "shuffles", (ahead["shuffles"],) * 3, real["shuffles"], "{:,.0f}")
+        found.append(shuffles)
+        # Modes that merge nothing have no numbers to compare.
+        if ahead["shuffles"] or real["shuffles"]:
+            found += counts(mode, ahead, real)
+        found.append(wall(mode, plan, measured))
     return found
+
+
+def counts(mode: str, ahead: dict, real: dict) -> list[list[str]]:
+    """Compares blocks, chunks and bytes."""
+    found = []
+    for key in ("blocks", "chunks"):
+        name = "segments" if (mode, key) == ("remote", "blocks") else key
+        found.append(row(mode, name, (ahead[key],) * 3, real[key], "{:,.0f}"))
+    pushed = [ahead["pushed"].get(key, 0) / MB for key in ("low", "likely", "high")]
+    for name, bytes_of in (("MB pushed", "pushed"), ("MB held", "peak")):
+        found.append(row(mode, name, pushed, real[bytes_of] / MB, "{:,.2f}"))
+    return found
+
+
+def wall(mode: str, plan: dict, measured: dict) -> list[str]:
+    """Compares seconds, in parts of plain Spark's."""
+    plain = measured["plain"]["seconds"]
+    before = statistics.median(plain)
+    saved = [plan["modes"][mode]["saved"].get(key, 0) for key in ("high", "likely", "low")]
+    ahead = [max(1 - one / plan["tasksAtATime"] / before, 0) for one in saved]
+    real = statistics.median(
+        now / then for then, now in zip(plain, measured[mode]["seconds"], strict=True)
+    )
+    return row(mode, f"wall of {before:.2f} s", ahead, real, "{:,.2f}")
 
 
 def row(mode: str, key: str, ahead, real: float, shape: str) -> list[str]:

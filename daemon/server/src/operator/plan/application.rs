@@ -64,8 +64,10 @@ pub(super) struct Stage {
     pub(super) wait_ms: u64,
     pub(super) write_ns: u64,
     gc_ms: u64,
-    /// Its tasks read from other hosts, or wrote files of the application.
-    waits_for_others: bool,
+    /// Its tasks read blocks on their own host, for which Spark counts no waiting.
+    reads_own_host: bool,
+    /// Its tasks wrote files of the application.
+    writes_output: bool,
     has_run: bool,
 }
 
@@ -319,8 +321,10 @@ impl Stage {
         let elsewhere = self.cpu_ms() + self.write_ns / 1_000_000 + self.gc_ms;
         let idle = self.run_ms.saturating_sub(elsewhere);
         let disk = match usual {
-            Some(usual) if !self.waits_for_others => {
-                idle.saturating_sub((usual * self.cpu_ms() as f64) as u64)
+            Some(usual) if self.reads_own_host && !self.writes_output => {
+                // What Spark counted is waiting for others.
+                let others = self.wait_ms + (usual * self.cpu_ms() as f64) as u64;
+                idle.saturating_sub(others)
             }
             _ => 0,
         };
@@ -341,7 +345,8 @@ impl Stage {
         self.wait_ms += metrics.read.wait_ms;
         self.write_ns += metrics.written.time_ns;
         self.gc_ms += metrics.gc_ms;
-        self.waits_for_others |= metrics.read.remote_blocks > 0 || metrics.output.bytes > 0;
+        self.reads_own_host |= metrics.read.local_blocks > 0;
+        self.writes_output |= metrics.output.bytes > 0;
         let mut sums: BTreeMap<ExchangeId, (u64, u64)> = BTreeMap::new();
         for one in &end.info.accumulables {
             match exchanges.metric(one.id) {

@@ -2,55 +2,10 @@
 //! What merging costs and saves, in seconds of tasks, as the benchmarks measured it. Each number is
 //! a range: machines and jobs differ. docs/plan.md says where each comes from.
 
+use super::range::Range;
 use super::rule::Settings;
 use super::shuffles::Shuffle;
 use crate::cli::Disk;
-
-/// From the least to the most.
-#[derive(Debug, Default, Clone, Copy, PartialEq, serde::Serialize)]
-pub(super) struct Range {
-    pub(super) low: f64,
-    pub(super) high: f64,
-}
-
-impl Range {
-    pub(super) const fn new(low: f64, high: f64) -> Self {
-        Self { low, high }
-    }
-
-    pub(super) fn times(self, factor: f64) -> Self {
-        Self::new(self.low * factor, self.high * factor)
-    }
-
-    /// Returns the product of two numbers, of which the other one is known as a range too.
-    fn by(self, other: Self) -> Self {
-        let ends = [
-            self.low * other.low,
-            self.low * other.high,
-            self.high * other.low,
-            self.high * other.high,
-        ];
-        let low = ends.into_iter().fold(f64::INFINITY, f64::min);
-        Self::new(low, ends.into_iter().fold(f64::NEG_INFINITY, f64::max))
-    }
-
-    /// Returns the range that holds both.
-    pub(super) fn or(self, other: Self) -> Self {
-        Self::new(self.low.min(other.low), self.high.max(other.high))
-    }
-
-    pub(super) fn plus(self, other: Self) -> Self {
-        Self::new(self.low + other.low, self.high + other.high)
-    }
-
-    pub(super) fn minus(self, other: Self) -> Self {
-        Self::new(self.low - other.high, self.high - other.low)
-    }
-
-    pub(super) fn at_most(self, limit: f64) -> Self {
-        Self::new(self.low.min(limit), self.high.min(limit))
-    }
-}
 
 /// CPU time to read a block by itself (decision 5).
 pub(super) const SECONDS_PER_READ: Range = Range::new(12e-6, 25e-6);
@@ -79,6 +34,9 @@ pub(super) const PART_OF_FILES: Range = Range::new(0.27, 0.67);
 /// Part of the time of map tasks that rows encoded by Lodestone's writer saved: `auto` beside
 /// `tuned`, from `rows` of cold.txt to TPC-H of network.txt.
 pub(super) const PART_OF_SQL_MAPS: Range = Range::new(0.01, 0.18);
+
+/// The part of readers' idle time that merging saved on a slow disk (docs/plan.md).
+const PART_OF_IDLE: f64 = 0.95;
 
 const GB: f64 = 1e9;
 
@@ -116,7 +74,7 @@ pub(super) fn saved(
     if fate == Fate::Spark {
         return Saved::default();
     }
-    let Saved { own, files } = written(shuffle, is_encoded, settings);
+    let Saved { own, files } = written(shuffle, is_encoded, settings, disk);
     let own = match fate {
         Fate::Spark | Fate::Kept => own,
         Fate::Merged => own
@@ -136,32 +94,38 @@ pub(super) fn saved(
 }
 
 /// Returns what `spark.shuffle.sort.bypassMergeThreshold=1` saves, without Lodestone.
-pub(super) fn without_files(shuffle: &Shuffle, settings: &Settings<'_>) -> Range {
+pub(super) fn without_files(shuffle: &Shuffle, settings: &Settings<'_>, disk: Disk) -> Range {
     if shuffle.combines || shuffle.partitions > settings.bypass_threshold() {
         return Range::default();
     }
-    let map_seconds = seconds(shuffle.map_run_ms);
     let by_write = FILES_PER_WRITE.times(seconds(shuffle.map_write_ms));
-    // An empty block has no file.
-    let by_count = SECONDS_PER_FILE.by(blocks(shuffle));
-    let by_part = PART_OF_FILES.times(map_seconds);
-    Range::new(
-        by_write.low.min(by_count.low).min(by_part.low),
-        by_write.high.min(by_count.high).min(by_part.high),
-    )
+    let by_part = PART_OF_FILES.times(seconds(shuffle.map_run_ms));
+    let saved = by_write.or_less(by_part);
+    // An empty block has no file. Nobody has measured what a file costs on a slow disk.
+    match disk {
+        Disk::Ssd => saved.or_less(SECONDS_PER_FILE.by(blocks(shuffle))),
+        Disk::Hdd => saved,
+    }
 }
 
 fn blocks(shuffle: &Shuffle) -> Range {
-    Range::new(shuffle.least_blocks as f64, shuffle.blocks as f64)
+    let (least, most) = (shuffle.least_blocks as f64, shuffle.blocks as f64);
+    // A hash gives a shuffle nearly as many blocks as there can be.
+    Range::between(least, most, most)
 }
 
-fn written(shuffle: &Shuffle, is_encoded: bool, settings: &Settings<'_>) -> Saved {
+fn written(
+    shuffle: &Shuffle,
+    is_encoded: bool,
+    settings: &Settings<'_>,
+    disk: Disk,
+) -> Saved {
     // Spark's writers write shuffles that combine.
     if shuffle.combines {
         return Saved::default();
     }
     let map_seconds = seconds(shuffle.map_run_ms);
-    let files = without_files(shuffle, settings);
+    let files = without_files(shuffle, settings, disk);
     let mut own = SECONDS_PER_WRITTEN_BLOCK.by(blocks(shuffle));
     let mut limit = PART_OF_FILES.high;
     if is_encoded {
@@ -178,16 +142,18 @@ fn written(shuffle: &Shuffle, is_encoded: bool, settings: &Settings<'_>) -> Save
 fn read(shuffle: &Shuffle, least: u64, most: u64, disk: Disk) -> Range {
     let reads = shuffle.reads as f64;
     // More reads than now cost.
-    let fewer = Range::new(reads - most as f64, reads - least as f64);
-    let part = |fewer: f64| (fewer / reads.max(1.0)).clamp(0.0, 1.0);
-    let part = Range::new(part(fewer.low), part(fewer.high));
+    let (least, most) = (least as f64, most as f64);
+    let fewer = Range::between(reads - most, reads - most, reads - least);
+    let mut part = fewer.times(1.0 / reads.max(1.0)).at_least(0.0).at_most(1.0);
     let waiting = match disk {
-        Disk::Ssd => waiting_for_others(shuffle).by(part),
-        // Chunks wait for no disk while the service has them in memory.
-        Disk::Hdd if part.high > 0.5 => waiting_for_the_disk(shuffle).by(Range::new(part.low, 1.0)),
-        Disk::Hdd => waiting_for_the_disk(shuffle).by(part),
+        Disk::Ssd => waiting_for_others(shuffle),
+        Disk::Hdd => waiting_for_the_disk(shuffle),
     };
-    SECONDS_PER_READ.by(fewer).plus(waiting)
+    // Chunks wait for no disk while the service has them in memory.
+    if disk == Disk::Hdd && part.high > 0.5 {
+        part.high = 1.0;
+    }
+    SECONDS_PER_READ.by(fewer).plus(waiting.by(part))
 }
 
 /// What Spark counted as waiting for blocks. While a task waits, another thread of the machine
@@ -199,11 +165,17 @@ fn waiting_for_others(shuffle: &Shuffle) -> Range {
 
 /// The time in which readers were idle: Spark does not count reads of files on the reader's own
 /// host. At least what only the disk explains, beyond the time that a small read may take with
-/// bytes in the page cache.
+/// bytes in the page cache. If this is as long again, the disk is slow for sure, and merging leaves
+/// little of the idle time.
 fn waiting_for_the_disk(shuffle: &Shuffle) -> Range {
     let quick = SECONDS_PER_SLOW_READ * shuffle.reads as f64;
     let least = (seconds(shuffle.disk_ms) - quick).max(0.0);
-    Range::new(least, seconds(shuffle.idle_ms))
+    let idle = seconds(shuffle.idle_ms);
+    if least > quick {
+        Range::between(least, least.max(PART_OF_IDLE * idle), idle)
+    } else {
+        Range::new(least, idle)
+    }
 }
 
 fn seconds(millis: u64) -> f64 {

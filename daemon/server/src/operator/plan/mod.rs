@@ -8,6 +8,7 @@ mod events;
 mod exchanges;
 mod outcome;
 mod page;
+mod range;
 mod rule;
 mod shuffles;
 #[cfg(test)]

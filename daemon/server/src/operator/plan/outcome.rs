@@ -6,8 +6,9 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::application::Application;
-use super::cost::{self, Fate, Range, Saved};
-use super::rule::{self, Answer, Bytes, Settings};
+use super::cost::{self, Fate, Saved};
+use super::range::Range;
+use super::rule::{self, Answer, Settings};
 use super::shuffles::{self, Shuffle};
 use crate::cli::PlanArgs;
 
@@ -58,13 +59,14 @@ pub(super) struct Row {
     /// What the driver counts in mode remote in place of blocks.
     pub(super) remote_segments: u64,
     /// What map tasks would push, once for each replica.
-    pub(super) pushed_bytes: Bytes,
+    pub(super) pushed_bytes: Range,
     pub(super) sql: bool,
     pub(super) encoded: bool,
     /// `merge`, `probably`, `maybe` or `leave`.
     pub(super) auto: &'static str,
     pub(super) merge: &'static str,
-    /// In mode merge, and in mode remote with one replica.
+    /// In the modes auto and merge, and in mode remote with one replica.
+    pub(super) auto_task_seconds_saved: Range,
     pub(super) merge_task_seconds_saved: Range,
     pub(super) remote_task_seconds_saved: Range,
     /// What `spark.shuffle.sort.bypassMergeThreshold=1` would save without Lodestone.
@@ -88,8 +90,8 @@ pub(super) struct Mode {
     pub(super) reads_before: u64,
     pub(super) reads_after: u64,
     pub(super) pushed_blocks: u64,
-    pub(super) pushed_bytes: Bytes,
-    pub(super) chunk_bytes: Bytes,
+    pub(super) pushed_bytes: Range,
+    pub(super) chunk_bytes: Range,
     /// Negative if the application takes longer.
     pub(super) task_seconds_saved: Range,
     pub(super) seconds_saved: Range,
@@ -99,7 +101,7 @@ pub(super) struct Mode {
     /// All else. Merging may cost.
     pub(super) own_seconds_saved: Range,
     /// Memory and disk together.
-    pub(super) bytes_at_a_service: Bytes,
+    pub(super) bytes_at_a_service: Range,
 }
 
 /// Makes the plan.
@@ -160,7 +162,7 @@ struct Judged<'a> {
     merge: Answer,
     eligible: Answer,
     is_encoded: bool,
-    bytes: Bytes,
+    bytes: Range,
 }
 
 fn word(answer: Answer) -> &'static str {
@@ -211,9 +213,10 @@ impl Judged<'_> {
             encoded: self.is_encoded,
             auto: word(self.auto),
             merge: word(self.merge),
+            auto_task_seconds_saved: saved("auto"),
             merge_task_seconds_saved: saved("merge"),
             remote_task_seconds_saved: saved("remote"),
-            bypass_task_seconds_saved: cost::without_files(shuffle, settings),
+            bypass_task_seconds_saved: cost::without_files(shuffle, settings, args.disk),
             reason: self.auto.reason(),
             merge_reason: self.merge.reason(),
         }
@@ -272,13 +275,13 @@ impl Summing<'_> {
     }
 
     /// Returns the bytes of one copy that services would get.
-    fn pushed(&self, one: &Judged<'_>, settings: &Settings<'_>) -> Bytes {
-        let Bytes { likely, high, .. } = one.bytes;
+    fn pushed(&self, one: &Judged<'_>, settings: &Settings<'_>) -> Range {
+        let Range { likely, high, .. } = one.bytes;
         match self.answer(one, settings) {
             Answer::Merge => one.bytes,
-            Answer::Probably(_) => Bytes::between(0.0, likely, high),
-            Answer::Maybe(_) => Bytes::between(0.0, 0.0, high),
-            Answer::Leave(_) => Bytes::default(),
+            Answer::Probably(_) => Range::between(0.0, likely, high),
+            Answer::Maybe(_) => Range::between(0.0, 0.0, high),
+            Answer::Leave(_) => Range::default(),
         }
     }
 
@@ -292,13 +295,13 @@ impl Summing<'_> {
             reads_before: 0,
             reads_after: 0,
             pushed_blocks: 0,
-            pushed_bytes: Bytes::default(),
-            chunk_bytes: Bytes::default(),
+            pushed_bytes: Range::default(),
+            chunk_bytes: Range::default(),
             task_seconds_saved: Range::default(),
             seconds_saved: Range::default(),
             seconds_without_lodestone: Range::default(),
             own_seconds_saved: Range::default(),
-            bytes_at_a_service: Bytes::default(),
+            bytes_at_a_service: Range::default(),
         };
         let (mut own, mut files) = (Range::default(), Range::default());
         for one in judged {
@@ -342,7 +345,7 @@ impl Summing<'_> {
     /// The most bytes that a service holds at a time. From the first map task on, a shuffle counts
     /// as a whole. Spark removes it after its last reader, if nobody can use it any more and the
     /// driver has collected garbage: at once at best, and at worst when the application ends.
-    fn peak(&self, judged: &[Judged<'_>], settings: &Settings<'_>) -> Bytes {
+    fn peak(&self, judged: &[Judged<'_>], settings: &Settings<'_>) -> Range {
         let (mut low, mut likely, mut high) = (Vec::new(), Vec::new(), Vec::new());
         for one in judged {
             let bytes = self.pushed(one, settings);
@@ -355,12 +358,7 @@ impl Summing<'_> {
         }
         // A partition is at one service, with a replica at another one.
         let part = f64::from(self.copies) / f64::from(self.args.services);
-        let peak = Bytes {
-            low: most(low),
-            likely: most(likely),
-            high: most(high),
-        };
-        peak.times(part)
+        Range::between(most(low), most(likely), most(high)).times(part)
     }
 }
 

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A plan, in a form for people who do not know Lodestone yet.
 
-use super::cost::{self, Range};
+use super::cost;
 use super::outcome::{Mode, Plan, Row};
-use super::rule::{self, Bytes};
+use super::range::Range;
+use super::rule;
 use crate::operator::figures::number;
 use crate::operator::tables::{indented, line};
 
@@ -69,10 +70,9 @@ fn verdict(plan: &Plan) -> Vec<String> {
     let files = auto.seconds_without_lodestone;
     if files.high >= 0.005 * plan.seconds && files.high > 0.0 {
         said.push(format!(
-            "Its writer would also save {} to {} s, as \
+            "Its writer would also save {} s, as \
              spark.shuffle.sort.bypassMergeThreshold=1 does without Lodestone.",
-            short(files.low),
-            short(files.high)
+            range(files)
         ));
     }
     said
@@ -112,23 +112,28 @@ fn reads(mode: &Mode) -> String {
 }
 
 fn seconds(saved: Range, all: f64) -> String {
-    let Range { low, high } = saved;
+    let Range { low, likely, high } = saved;
     let of = format!("of the {} s in which stages with shuffles ran", short(all));
+    let longer = Range::between(-high, -likely, -low);
     if high < 0.005 * all && low > -0.005 * all {
         format!("It would take as long as now ({of}).")
     } else if low >= 0.0 {
-        format!("It would save {} to {} s {of}.", short(low), short(high))
+        format!("It would save {} s {of}.", range(saved))
     } else if high <= 0.0 {
+        format!("It would take {} s longer, {of}.", range(longer))
+    } else if likely >= 0.0 {
         format!(
-            "It would take {} to {} s longer, {of}.",
-            short(-high),
+            "It would probably save {} s {of}: at most {} s, and at worst it would take {} s longer.",
+            short(likely),
+            short(high),
             short(-low)
         )
     } else {
         format!(
-            "It would save up to {} s {of}, or take up to {} s longer.",
-            short(high),
-            short(-low)
+            "It would probably take {} s longer, {of}: at most {} s, and at best it would save {} s.",
+            short(-likely),
+            short(-low),
+            short(high)
         )
     }
 }
@@ -338,23 +343,17 @@ fn tasks(at_a_time: f64) -> String {
     format!("{count} task{ending}")
 }
 
+fn megabytes(bytes: Range) -> String {
+    range(bytes.times(1e-6))
+}
+
 /// The likely number, and the others in brackets.
-fn megabytes(bytes: Bytes) -> String {
-    let Bytes { low, likely, high } = bytes.times(1e-6);
-    let (low, likely, high) = (short(low), short(likely), short(high));
+fn range(of: Range) -> String {
+    let (low, likely, high) = (short(of.low), short(of.likely), short(of.high));
     if low == high {
         likely
     } else {
         format!("{likely} ({low} to {high})")
-    }
-}
-
-fn range(of: Range) -> String {
-    let (low, high) = (short(of.low), short(of.high));
-    if low == high {
-        low
-    } else {
-        format!("{low} to {high}")
     }
 }
 

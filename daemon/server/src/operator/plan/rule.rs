@@ -4,8 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use serde::Serialize;
-
+use super::range::Range;
 use super::shuffles::Shuffle;
 use crate::cli::Disk;
 
@@ -34,36 +33,6 @@ pub(super) const ENCODED_MEAN: f64 = 0.46;
 /// What ends the stream of each block in Spark's LZ4 files. Lodestone's writer leaves it out: a
 /// reader needs it nowhere.
 const LZ4_END_BYTES: u64 = 21;
-
-/// Bytes that Lodestone would write in place of Spark.
-#[derive(Debug, Default, Clone, Copy, PartialEq, Serialize)]
-pub(super) struct Bytes {
-    pub(super) low: f64,
-    pub(super) likely: f64,
-    pub(super) high: f64,
-}
-
-impl Bytes {
-    pub(super) fn between(low: f64, likely: f64, high: f64) -> Self {
-        Self { low, likely, high }
-    }
-
-    pub(super) fn times(self, factor: f64) -> Self {
-        Self {
-            low: self.low * factor,
-            likely: self.likely * factor,
-            high: self.high * factor,
-        }
-    }
-
-    pub(super) fn plus(self, other: Self) -> Self {
-        Self {
-            low: self.low + other.low,
-            likely: self.likely + other.likely,
-            high: self.high + other.high,
-        }
-    }
-}
 
 /// Returns how many segments the blocks of a shuffle have in mode remote. Services get what Spark
 /// has after its compression; rounds count what is before it, so that there may be more.
@@ -234,25 +203,18 @@ pub(super) fn is_encoded(shuffle: &Shuffle, settings: &Settings<'_>) -> bool {
 }
 
 /// Returns the bytes of the map outputs as Lodestone would write them.
-pub(super) fn written(shuffle: &Shuffle, settings: &Settings<'_>) -> Bytes {
+pub(super) fn written(shuffle: &Shuffle, settings: &Settings<'_>) -> Range {
     let bytes = shuffle.bytes as f64;
     if is_encoded(shuffle, settings) {
-        return Bytes {
-            low: bytes * ENCODED.0,
-            likely: bytes * ENCODED_MEAN,
-            high: bytes * ENCODED.1,
-        };
+        return Range::between(ENCODED.0, ENCODED_MEAN, ENCODED.1).times(bytes);
     }
     let is_ours = !shuffle.combines && settings.compresses() && settings.has_codec(&["lz4"]);
     let without = |blocks: u64| {
         let ends = if is_ours { LZ4_END_BYTES * blocks } else { 0 };
         (bytes - ends as f64).max(0.0)
     };
-    Bytes {
-        low: without(shuffle.blocks),
-        likely: without(shuffle.blocks),
-        high: without(shuffle.least_blocks),
-    }
+    let least = without(shuffle.blocks);
+    Range::between(least, least, without(shuffle.least_blocks))
 }
 
 /// Joins the answers of a rule for what is likely, and at the two ends of what is known.
@@ -279,7 +241,7 @@ fn by_blocks(
     settings: &Settings<'_>,
     rule: impl Fn(f64, u64) -> Answer,
 ) -> Answer {
-    let Bytes { low, likely, high } = written(shuffle, settings);
+    let Range { low, likely, high } = written(shuffle, settings);
     let ends = [rule(low, shuffle.blocks), rule(high, shuffle.least_blocks)];
     joined(rule(likely, shuffle.blocks), ends)
 }
