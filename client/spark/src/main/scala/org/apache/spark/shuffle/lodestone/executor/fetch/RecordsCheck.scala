@@ -3,7 +3,7 @@ package org.apache.spark.shuffle.lodestone.executor.fetch
 
 import scala.util.control.NonFatal
 
-import org.apache.spark.TaskKilledException
+import org.apache.spark.{TaskContext, TaskKilledException}
 import org.apache.spark.shuffle.FetchFailedException
 import org.apache.spark.shuffle.lodestone.executor.rows.BrokenRowsException
 import org.apache.spark.shuffle.lodestone.plan.Reason
@@ -30,6 +30,10 @@ private[fetch] trait RecordsCheck {
   /** For Spark's own failure, while it fetches or reads a stream. */
   def failed(failure: FetchFailedException): Nothing = throw failure
 
+  /** Spark's own failure, with which its exception has marked the task. Spark reports the mark. */
+  private def marked: Option[FetchFailedException] =
+    Option(TaskContext.get()).flatMap(_.fetchFailed)
+
   /**
    * Ends the task for all that serializers, codecs and engines throw for wrong bytes.
    *
@@ -39,6 +43,8 @@ private[fetch] trait RecordsCheck {
   final def brokenStream(block: () => Option[BlockId]): PartialFunction[Throwable, Nothing] = {
     case failure: FetchFailedException => this.failed(failure)
     case killed: TaskKilledException => throw killed
+    // Java's serializer throws an exception of its own if an object's readObject meets Spark's.
+    case NonFatal(_) if marked.isDefined => this.failed(marked.get)
     // Kryo, Java, zstd and Comet have no exception in common. The task always ends: no row is lost.
     case NonFatal(cause) if block().isDefined => broken(block().get, cause)
   }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package org.apache.spark.shuffle.lodestone.executor.fetch.remote
 
-import java.io.InputStream
+import java.io.{IOException, InputStream}
 
 import scala.concurrent.Future
 import scala.util.Try
@@ -29,7 +29,9 @@ final class BrokenChunkSuite {
   @AfterEach def end(): Unit = TaskContext.unset()
 
   /** The end of the task for this answer to its claim, and the failure that Spark gets. */
-  private def endedBy(answer: => Future[Boolean]): (Class[_], Option[Class[_]]) = {
+  private def endedBy(
+      answer: => Future[Boolean],
+      wrap: FetchFailedException => Exception = identity): (Class[_], Option[Class[_]]) = {
     val driver = new SilentDriver {
       override def lost(outputs: OutputsLost): Future[Boolean] = answer
     }
@@ -37,7 +39,7 @@ final class BrokenChunkSuite {
       private val merger =
         BlockManagerId(BlockManagerId.SHUFFLE_MERGER_IDENTIFIER, "lodestone-host", 1)
       override def hasNext: Boolean =
-        throw new FetchFailedException(merger, 3, -1L, -1, 0, "the stream is corrupted")
+        throw wrap(new FetchFailedException(merger, 3, -1L, -1, 0, "the stream is corrupted"))
       override def next(): (BlockId, InputStream) = throw new NoSuchElementException
     }
     val none = new OriginalsCheck(BlockRecords.Unknown, Nil, None)
@@ -53,6 +55,13 @@ final class BrokenChunkSuite {
     assertEquals(
       (classOf[SparkException], None),
       endedBy(Future.failed(new IllegalStateException("100,000 events wait"))))
+
+  @Test def `a failure that a serializer wraps costs the task and not the application`(): Unit =
+    assertEquals(
+      (classOf[SparkException], None),
+      endedBy(
+        Future.failed(new IllegalStateException("100,000 events wait")),
+        new IOException("unexpected exception type", _)))
 
   @Test def `a task that is killed for it does not report a failed fetch`(): Unit = {
     val ended = endedBy {
