@@ -75,7 +75,14 @@ private[spark] final class DriverCoordinator private (
       () => loop.nowMs)
   private val removals = new Removals(client, loop)
   private val leases =
-    new LeaseKeeper(settings, directory, client, reports, heardOf(_), loop)
+    new LeaseKeeper(
+      settings,
+      directory,
+      client,
+      reports,
+      heardOf(_),
+      service => shuffles.useAddress(service.address),
+      loop)
   private val claims =
     new LossClaims(
       settings,

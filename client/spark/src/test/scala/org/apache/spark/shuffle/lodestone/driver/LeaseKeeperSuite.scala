@@ -73,6 +73,19 @@ class LeaseKeeperSuite extends DriverHarness {
     (1 to 3).foreach(_ => one.next(classOf[RenewLease]))
   }
 
+  @Test def `a service that was away for longer than its lease gets renewals again`(): Unit = {
+    val one = service(1)
+    driver(Seq(one), "spark.lodestone.lease.ttl" -> "10s").registered(5, 2, 20)
+    planOf(id)
+    one.next(classOf[RenewLease])
+    one.answering { case _: RenewLease => HangUp }
+    pass(minutes = 1)
+    // A renewal is sent twice.
+    (1 to 2).foreach(_ => one.next(classOf[RenewLease]))
+    one.answering(PartialFunction.empty)
+    one.next(classOf[RenewLease])
+  }
+
   @Test def `each service in use gets the end of the application and no other`(): Unit = {
     val used = service(1)
     val unused = scripted(2) { case _: Hello => Answer(Refused(Status.Draining, 2, "")) }

@@ -3,6 +3,7 @@ package org.apache.spark.shuffle.lodestone.driver.plans
 
 import scala.collection.mutable
 
+import org.apache.spark.shuffle.lodestone.config.HostPort
 import org.apache.spark.shuffle.lodestone.driver.report.DriverReport
 import org.apache.spark.shuffle.lodestone.driver.services.Removals
 import org.apache.spark.shuffle.lodestone.plan.{NoPlan, Reason, ServiceLocation, ShuffleGeneration}
@@ -32,6 +33,11 @@ private[driver] final class Shuffles(
    */
   def inUse(shuffleId: Int): Option[(ShuffleGeneration, Set[ServiceLocation])] =
     find(shuffleId).map(shuffle => (shuffle.id, shuffle.services.filter(shuffle.uses)))
+
+  /** True if readers or map tasks of a shuffle need the service at this address. */
+  def useAddress(address: HostPort): Boolean = known.values.exists { shuffle =>
+    shuffle.services.exists(service => service.address == address && shuffle.uses(service))
+  }
 
   /** Begins a generation, because Spark runs all maps again. Services remove the old one. */
   def beginGeneration(shuffle: Shuffle): Unit = {

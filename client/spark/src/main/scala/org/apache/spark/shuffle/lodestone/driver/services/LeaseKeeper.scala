@@ -19,23 +19,21 @@ private[driver] final class LeaseKeeper(
     client: ServiceClient,
     reports: ReportSender,
     heardOf: Service => Unit,
+    isUsed: Service => Boolean,
     loop: EventLoop) extends Logged {
   import LeaseKeeper._
 
   private implicit val events: ExecutionContext = loop.context
 
-  /**
-   * The services in use, and the time of the last answer that showed that a service knows the
-   * application.
-   */
-  private val kept = mutable.LinkedHashMap.empty[Service, Long]
+  /** The services with a lease. */
+  private val kept = mutable.LinkedHashMap.empty[Service, Lease]
 
   /**
    * Begins at once, because the time that a service grants unasked may be shorter than our
    * interval.
    */
   def keep(service: Service): Unit = if (!kept.contains(service)) {
-    kept.put(service, loop.nowMs)
+    kept.put(service, new Lease(loop.nowMs))
     renew(service)
     reports.used(service)
   }
@@ -60,30 +58,50 @@ private[driver] final class LeaseKeeper(
     client.renewLease(anyIncarnation, conf.leaseTtlMs).onComplete {
       case Success(reply) =>
         directory.answered(service, reply.incarnation, reply.load)
-        if (kept.contains(service)) kept.put(service, loop.nowMs)
+        kept.get(service).foreach(_.answered(loop.nowMs))
         heardOf(service)
         again(service, math.max(reply.grantedTtlMs, MinTtlMs))
       case Failure(failure) =>
         directory.failed(service, failure)
-        log.warn(s"The lease at ${service.address} was not renewed: ${failure.getMessage}")
-        if (hasForgotten(service, failure)) kept -= service
+        if (kept.get(service).forall(_.failsFirst())) {
+          log.warn(s"The lease at ${service.address} was not renewed: ${failure.getMessage}")
+        }
+        if (isOver(service, failure)) kept -= service
         else again(service, conf.leaseTtlMs)
     }
   }
 
   /**
-   * True if the service says so, or if it must have after so long a silence. Other failures there
-   * mean nothing.
+   * True if the service says that it does not know the application, or if nothing needs it and it
+   * must have forgotten it after so long a silence. One that was away may have all its data: it
+   * gives each lease its whole time again, however long no daemon ran.
    */
-  private def hasForgotten(service: Service, failure: Throwable): Boolean =
-    FailureClass.of(failure) == FailureClass.MissingData ||
-      kept.get(service).forall(loop.nowMs - _ > conf.leaseTtlMs)
+  private def isOver(service: Service, failure: Throwable): Boolean =
+    FailureClass.of(failure) == FailureClass.MissingData || !isUsed(service) &&
+      kept.get(service).forall(loop.nowMs - _.answeredMs > conf.leaseTtlMs)
 
   private def again(service: Service, ttlMs: Long): Unit =
     loop.later(ttlMs / RenewalsPerTtl)(renew(service))
 }
 
 private[driver] object LeaseKeeper {
+
+  /** `answeredMs` is the time of the last answer that showed that the application is known. */
+  private final class Lease(var answeredMs: Long) {
+    private var isFailing = false
+
+    def answered(nowMs: Long): Unit = {
+      answeredMs = nowMs
+      isFailing = false
+    }
+
+    /** Records a failure. Returns true for the first one since the last answer. */
+    def failsFirst(): Boolean = {
+      val isFirst = !isFailing
+      isFailing = true
+      isFirst
+    }
+  }
 
   /** Two renewals may be lost. */
   private val RenewalsPerTtl = 3
