@@ -105,7 +105,7 @@ private[spark] final class DriverCoordinator private (
       nearHosts,
       loop)
   private val outputs =
-    new LostOutputs(shuffles, claims, directory, report, () => tracker, killTask)
+    new LostOutputs(shuffles, claims, directory, report, () => tracker, killTask, loop)
   private val drainedServices: DrainedServices =
     new DrainedServices(shuffles, outputs, directory, client, removals, loop)
   private val taskEnds =

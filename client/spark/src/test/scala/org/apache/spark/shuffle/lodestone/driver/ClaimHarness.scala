@@ -19,6 +19,9 @@ import org.apache.spark.shuffle.lodestone.wire.{PartitionLayout, SegmentLayoutRe
 private[driver] abstract class ClaimHarness extends DriverHarness {
   protected val shuffleId = 7
 
+  /** The driver of the outputs. */
+  protected var coordinator: DriverCoordinator = _
+
   /** The id of a task that has ended. */
   protected val NoTask = -1L
   protected def tracker: MapOutputTrackerMaster =
@@ -39,7 +42,8 @@ private[driver] abstract class ClaimHarness extends DriverHarness {
     val settings = Seq(
       "spark.lodestone.mode" -> "remote",
       "spark.lodestone.request.timeout" -> "1s") ++ extra
-    driver(services, settings: _*).registered(shuffleId, 2, 100)
+    coordinator = driver(services, settings: _*)
+    coordinator.registered(shuffleId, 2, 100)
     val location = RemoteOutput(0, Seq(RemotePart(0, Nil))).location(shuffleId)
     val plan = planned()
     (0 to 1).foreach { i =>

@@ -66,6 +66,14 @@ private[driver] final class LossClaims(
     }
   }
 
+  /** Returns those of the services that do not show this generation. */
+  def missingAt(
+      id: ShuffleGeneration,
+      services: Set[ServiceLocation]): Future[Set[ServiceLocation]] =
+    Future
+      .traverse(services.toSeq)(service => shown(service, id, OfShuffle).map(service -> _))
+      .map(_.collect { case (service, NotShown) => service }.toSet)
+
   /** A damaged segment may have a replica that the task could not get. */
   private def askedFor(shuffle: Shuffle, claim: OutputsLost): Seq[ServiceLocation] = {
     val others = claim.lost.damaged.toSeq.flatMap(segment => shuffle.servicesOf(segment.reduceId))

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 package org.apache.spark.shuffle.lodestone.driver.loss
 
+import scala.concurrent.ExecutionContext
 import scala.util.control.NonFatal
 
 import org.apache.spark.MapOutputTrackerMaster
 import org.apache.spark.scheduler.MapStatus
 import org.apache.spark.shuffle.lodestone.config.Logged
+import org.apache.spark.shuffle.lodestone.driver.events.EventLoop
 import org.apache.spark.shuffle.lodestone.driver.plans.{Shuffle, Shuffles}
 import org.apache.spark.shuffle.lodestone.driver.report.DriverReport
 import org.apache.spark.shuffle.lodestone.driver.services.ServiceDirectory
@@ -21,7 +23,9 @@ private[driver] final class LostOutputs(
     directory: ServiceDirectory,
     report: DriverReport,
     tracker: () => MapOutputTrackerMaster,
-    killTask: (Long, String) => Unit) extends Logged {
+    killTask: (Long, String) => Unit,
+    loop: EventLoop) extends Logged {
+  private implicit val events: ExecutionContext = loop.context
 
   /**
    * Replies after Spark has forgotten lost outputs: the next task that fails makes Spark run the
@@ -61,17 +65,47 @@ private[driver] final class LostOutputs(
       val where = services.map(one => s" at ${one.hostPort}").mkString(",")
       log.warn(s"$id has lost map outputs ($reason)$where: all of its maps are run again")
       report.counted(id, reason, 1)
-      services.foreach { service =>
-        shuffle.avoid(service)
-        directory.doubt(service)
-      }
-      forgetAll(shuffle.shuffleId)
-      shuffles.beginGeneration(shuffle)
+      makeAgain(shuffle, services)
+      findOthersLostAt(services.toSet)
       true
     case LossClaims.There =>
       report.counted(id, Reason.ReaderCutOff, 1)
       false
   }
+
+  /** Makes Spark run all maps of the shuffle again, without these services. */
+  private def makeAgain(shuffle: Shuffle, services: Iterable[ServiceLocation]): Unit = {
+    services.foreach { service =>
+      shuffle.avoid(service)
+      directory.doubt(service)
+    }
+    forgetAll(shuffle.shuffleId)
+    shuffles.beginGeneration(shuffle)
+  }
+
+  /**
+   * Looks for other shuffles that are lost with the same services, as Spark forgets all outputs of
+   * an executor that it loses. A stage that reads several shuffles reads one after the other: it
+   * would fail for each of them in turn, and after a few failures Spark ends the job. Shuffles whose
+   * maps still run have no readers yet.
+   */
+  private def findOthersLostAt(services: Set[ServiceLocation]): Unit =
+    for {
+      other <- shuffles.all.toSeq
+      its = services.filter(other.uses)
+      if its.nonEmpty && !other.keepsOriginals && outputs(other).isDefined
+    } {
+      val id = other.id
+      claims.missingAt(id, its).foreach { gone =>
+        def isSame = !other.removed && other.id == id
+        if (gone.nonEmpty && isSame && !isWholeAt(other, other.services -- gone)) {
+          val where = gone.map(_.hostPort).mkString(", ")
+          log.warn(s"$id is lost with $where as well: all of its maps are run again")
+          report.counted(id, Reason.OutputLost, 1)
+          makeAgain(other, gone)
+        }
+      }
+    }
 
   private def forgetAll(shuffleId: Int): Unit =
     unlessGone(shuffleId)(tracker().unregisterAllMapAndMergeOutput(shuffleId))
