@@ -114,14 +114,24 @@ const PLANTED: &[Planted] = &[
         &["service-at-end"]),
 ];
 
+/// The indentation of the statements of a test.
+const FIRST: usize = 4;
+
 /// Returns the statements of a test. Each begins at the first indentation, where also the brackets
-/// are that close it.
+/// are that close it. An assertion in the body of a loop or of a block is a statement of its own:
+/// one assertion with the check and another with a level want nothing together.
 fn statements(body: &str) -> Vec<String> {
     let mut found = vec![String::new()];
+    // What is further in belongs to the statement.
+    let mut depth = FIRST;
     for line in body.lines() {
-        let is_first = |text: &str| !text.starts_with([' ', ')', ']', '}', '.']);
-        if line.strip_prefix("    ").is_some_and(is_first) {
+        let text = line.trim_start();
+        let at = line.len() - text.len();
+        let is_assertion = text.starts_with("assert");
+        let goes_on = text.is_empty() || text.starts_with([')', ']', '}', '.']);
+        if !goes_on && (is_assertion || (FIRST..=depth).contains(&at)) {
             found.push(String::new());
+            depth = if is_assertion { at } else { FIRST };
         }
         found.last_mut().unwrap().push_str(line);
     }
@@ -198,4 +208,24 @@ fn a_level_in_another_statement_than_its_check_does_not_count() {
     assert_eq!(found.len(), 3, "{found:?}");
     assert!(found[1].contains("\"a\"") && !found[1].contains("for"));
     assert!(found[2].contains("b();"));
+}
+
+#[test]
+fn a_level_in_another_assertion_of_a_loop_than_its_check_does_not_count() {
+    let lines = [
+        "def test_t():",
+        "    for x in seen:",
+        "        assert \"a\" in x",
+        "        assert (",
+        "            x.level",
+        "            == \"error\"",
+        "        ), x",
+        "        y = \"later\"",
+        "        use(y)",
+    ];
+    let found = statements(&lines.join("\n"));
+    assert_eq!(found.len(), 5, "{found:?}");
+    assert!(found[2].contains("\"a\"") && !found[2].contains("\"error\""));
+    assert!(found[3].contains("\"error\"") && !found[3].contains("\"later\""));
+    assert!(found[4].contains("use(y)"));
 }
