@@ -13,7 +13,7 @@ import pytest
 
 from harness import jvm
 from harness.documented import block, joined
-from harness.paths import NOT_41, ROOT, SPARK_LINES, USUAL_LINES, plugin_jar, python_of
+from harness.paths import NOT_41, ROOT, SPARK_LINES, USUAL_LINES, plugin_jar, python_of, spark_home
 from harness.sizes import check_documented_size
 from harness.spark_process import IN_THE_DRIVER, ONE_EXECUTOR
 
@@ -259,8 +259,10 @@ def test_a_newcomer_without_a_file_of_settings_has_the_doctor_check_the_printed_
 ):
     well = newcomer.run("lodestone doctor $(lodestone conf)")
     assert (well.returncode, well.stderr) == (0, ""), well.stdout
-    of_jar = f"ok       jar: both class paths have the jar for Spark {spark} with Scala 2."
-    assert of_jar in well.stdout
+    of_jar = re.search("^ok +jar: both class paths have the jar for (.*)", well.stdout, re.M)
+    # PySpark's own, which no variable names.
+    judged = rf"Spark {spark} with Scala 2\.1[23] \(the Spark in {spark_home(spark).resolve()}\)"
+    assert of_jar and re.fullmatch(judged, of_jar[1]), well.stdout
     assert "ok       shuffle-manager: " in well.stdout
     other = next(one for one in SPARK_LINES.values() if plugin_jar(one) != plugin_jar(spark))
     wrong = newcomer.run(f"lodestone doctor $(lodestone conf --spark {other})")
@@ -268,7 +270,7 @@ def test_a_newcomer_without_a_file_of_settings_has_the_doctor_check_the_printed_
     [driver, executor] = re.findall(r"^error +jar: (.*)", wrong.stdout, re.MULTILINE)
     for side, line in (("driver", driver), ("executor", executor)):
         assert line.startswith(f"spark.{side}.extraClassPath has ")
-        assert f"which is not for Spark {spark} with Scala 2." in line
+        assert re.search(f", which is not for {judged} -> ", line), line
         assert f" -> Use {plugin_jar(spark).name}, as " in line
 
 

@@ -109,6 +109,7 @@ fn settings(args: &DoctorArgs, host: &Host) -> Result<Option<Settings>, Settings
     if let Ok(here) = release::in_home(host.spark_home.as_deref()) {
         settings.spark = Some(here.version);
         settings.scala = here.scala;
+        settings.spark_home.clone_from(&host.spark_home);
     }
     Ok(Some(settings))
 }

@@ -56,6 +56,8 @@ pub(super) struct Settings {
     pub(super) spark: Option<String>,
     /// The Scala of this Spark, where it is known.
     pub(super) scala: Option<Scala>,
+    /// The folder on this host that says both.
+    pub(super) spark_home: Option<PathBuf>,
     /// Whether they are of an application that has run, maybe elsewhere.
     pub(super) is_past: bool,
 }

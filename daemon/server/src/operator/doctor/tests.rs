@@ -138,36 +138,59 @@ fn flags_of_a_daemon_without_its_directory_say_that_it_is_missing() {
     assert!(!secret.unwrap().iter().any(is_of_flags));
 }
 
+/// A folder of Spark, with the jar that says its release.
+fn home_with(core: &str) -> tempfile::TempDir {
+    let home = tempfile::tempdir().unwrap();
+    let jars = home.path().join("jars");
+    fs::create_dir(&jars).unwrap();
+    fs::write(jars.join(core), "").unwrap();
+    home
+}
+
 #[test]
 fn a_jar_of_another_line_or_scala_than_the_spark_of_this_host_is_an_error() {
     for (core, wrong, words) in [
         (
             "spark-core_2.13-4.1.4.jar",
             "lodestone-spark-3.5_2.12.jar",
-            "which is not for Spark 4.1.4 with Scala 2.13 -> Use lodestone-spark-4_2.13.jar",
+            "which is not for Spark 4.1.4 with Scala 2.13 (the Spark in HOME) -> Use \
+             lodestone-spark-4_2.13.jar",
         ),
         (
             "spark-core_2.12-3.5.9.jar",
             "lodestone-spark-3.5_2.13.jar",
-            "which is not for Spark 3.5.9 with Scala 2.12 -> Use lodestone-spark-3.5_2.12.jar",
+            "which is not for Spark 3.5.9 with Scala 2.12 (the Spark in HOME) -> Use \
+             lodestone-spark-3.5_2.12.jar",
         ),
         (
             "spark-core_2.12-3.5.9.jar",
             "lodestone-spark-4_2.13.jar",
-            "which is not for Spark 3.5.9 with Scala 2.12 -> Use lodestone-spark-3.5_2.12.jar",
+            "which is not for Spark 3.5.9 with Scala 2.12 (the Spark in HOME) -> Use \
+             lodestone-spark-3.5_2.12.jar",
         ),
     ] {
-        let home = tempfile::tempdir().unwrap();
-        let jars = home.path().join("jars");
-        fs::create_dir(&jars).unwrap();
-        fs::write(jars.join(core), "").unwrap();
+        let home = home_with(core);
         let host = Host::with_spark(home.path());
         let jar = format!("spark.driver.extraClassPath={wrong}");
         let found = checked(&args(&["--conf", &jar]), &host).unwrap();
         let shown: Vec<_> = found.iter().map(Finding::shown).collect();
+        let words = words.replace("HOME", home.path().to_str().unwrap());
         let is_it = |(check, level, line): &(&str, &str, String)| {
-            (*check, *level) == ("jar", "error") && line.contains(words)
+            (*check, *level) == ("jar", "error") && line.contains(&words)
         };
         assert!(shown.iter().any(is_it), "{shown:#?}");
     }
+}
+
+#[test]
+fn a_spark_without_a_jar_is_named_with_its_folder() {
+    let home = home_with("spark-core_2.12-3.3.0.jar");
+    let jar = "spark.driver.extraClassPath=lodestone-spark-4_2.13.jar";
+    let found = checked(&args(&["--conf", jar]), &Host::with_spark(home.path())).unwrap();
+    let lines: String = found.iter().map(|one| one.shown().2).collect();
+    let words = format!(
+        "no jar of Lodestone is for Spark 3.3.0 (the Spark in {})",
+        home.path().display()
+    );
+    assert!(lines.contains(&words), "{lines}");
 }

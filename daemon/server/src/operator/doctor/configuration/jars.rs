@@ -73,11 +73,18 @@ fn release(settings: &Settings, jar: &str) -> Option<Release> {
     of(Some(scala)).or_else(|| of(None))
 }
 
-/// Returns Spark as a person names it.
+/// Returns Spark as a person names it, with its folder: there may be several on this host.
 fn spark(settings: &Settings, release: &Release) -> String {
     let scala = settings.scala.map(Scala::number);
     let scala = scala.map(|number| format!(" with Scala {number}"));
-    format!("Spark {release}{}", scala.unwrap_or_default())
+    let folder = folder(settings);
+    format!("Spark {release}{}{folder}", scala.unwrap_or_default())
+}
+
+fn folder(settings: &Settings) -> String {
+    let home = settings.spark_home.as_ref();
+    let named = home.map(|home| format!(" (the Spark in {})", home.display()));
+    named.unwrap_or_default()
 }
 
 /// A release of Spark for which there is no jar.
@@ -85,8 +92,11 @@ fn unsupported(settings: &Settings) -> Option<Finding> {
     let version = settings.spark.as_ref()?;
     let jar = SIDES.iter().find_map(|side| jar_of(settings, side))?;
     release(settings, jar).is_none().then(|| {
-        JAR.error(format!("no jar of Lodestone is for Spark {version}"))
-            .instead("Use Spark 3.5, or 4.0 to 4.3.")
+        let folder = folder(settings);
+        JAR.error(format!(
+            "no jar of Lodestone is for Spark {version}{folder}"
+        ))
+        .instead("Use Spark 3.5, or 4.0 to 4.3.")
     })
 }
 
@@ -141,10 +151,11 @@ fn missing(settings: &Settings) -> Option<Finding> {
     }
     if is_fetched {
         return (lacks.contains(&"executor") && !settings.is_local()).then(|| {
-            JAR.warning(
-                "the jar is fetched for the application, and executors of Spark 3.5 need it before \
-                 that: each ends with a ClassNotFoundException",
-            )
+            JAR.warning(format!(
+                "the jar is fetched for the application, and executors of Spark 3.5{} need it \
+                 before that: each ends with a ClassNotFoundException",
+                folder(settings)
+            ))
         });
     }
     let sides = lacks.join(" and ");
