@@ -194,3 +194,28 @@ fn a_spark_without_a_jar_is_named_with_its_folder() {
     );
     assert!(lines.contains(&words), "{lines}");
 }
+
+#[test]
+fn the_spark_of_an_event_log_counts_and_not_the_one_of_this_host() {
+    let home = home_with("spark-core_2.12-3.5.9.jar");
+    let path = home.path().join("app-1");
+    let start = "{\"Event\":\"SparkListenerLogStart\",\"Spark Version\":\"4.1.4\"}\n";
+    let settings = "{\"Event\":\"SparkListenerEnvironmentUpdate\",\"Spark Properties\":{\
+                    \"spark.driver.extraClassPath\":\"lodestone-spark-4_2.13.jar\",\
+                    \"spark.executor.extraClassPath\":\"lodestone-spark-4_2.13.jar\"}}\n";
+    for (start, words) in [
+        (start, "both class paths have the jar for Spark 4.1.4\n"),
+        (
+            "",
+            "because the event log does not have the release of Spark\n",
+        ),
+    ] {
+        fs::write(&path, format!("{start}{settings}")).unwrap();
+        let given = args(&["--event-log", path.to_str().unwrap()]);
+        let found = checked(&given, &Host::with_spark(home.path())).unwrap();
+        let of_jar = found.iter().map(Finding::shown).find(|one| one.0 == "jar");
+        let (_, level, line) = of_jar.unwrap();
+        assert_eq!(level, "ok", "{line}");
+        assert!(line.ends_with(words), "{line}");
+    }
+}

@@ -43,10 +43,16 @@ fn well(settings: &Settings, jar: &str) -> Finding {
             let spark = spark(settings, &release);
             format!("both class paths have the jar for {spark}")
         }
-        None => format!(
-            "both class paths have {jar}; whether Spark is of its line is not known, because \
-             the release of Spark is not known (SPARK_HOME)"
-        ),
+        None => {
+            let because = match settings.is_past {
+                true => "the event log does not have the release of Spark",
+                false => "the release of Spark is not known (SPARK_HOME)",
+            };
+            format!(
+                "both class paths have {jar}; whether Spark is of its line is not known, because \
+                 {because}"
+            )
+        }
     })
 }
 
