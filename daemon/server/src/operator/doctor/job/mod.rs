@@ -8,6 +8,8 @@ mod reasons;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeMap;
+
 use serde::Deserialize;
 
 use self::checks::{REPORT, SERVICE_AT_END, SUMS};
@@ -107,15 +109,27 @@ fn sums(record: &Report, is_well: bool, reasons: &Reasons<'_>) -> Finding {
         number(totals.readers_waited_millis)
     );
     let is_used = totals.merged + totals.remote > 0;
-    let all = totals.counts.reasons.iter();
-    let changeable = cost::most(all.filter(|(code, _)| reasons.can_change(code)));
-    match changeable {
-        Some((code, _)) if !is_used && totals.shuffles > 0 => {
-            SUMS.warning(text).instead(reasons.remedy(code))
-        }
+    match remedy(record, reasons) {
+        Some(remedy) if !is_used && totals.shuffles > 0 => SUMS.warning(text).instead(remedy),
         _ if is_well => SUMS.ok(format!(
             "{text}. No shuffle lost time that a key would save"
         )),
         _ => SUMS.ok(text),
     }
+}
+
+/// Returns what to do about the reason that left most shuffles to Spark, of those that can be
+/// changed. Only without one the totals count: they add up blocks, services and shuffles, and a few
+/// blocks of one shuffle would outweigh all shuffles.
+fn remedy(record: &Report, reasons: &Reasons<'_>) -> Option<String> {
+    let mut decisions = BTreeMap::new();
+    let left = record.shuffles.iter().filter(|one| one.state == "plain");
+    for code in left.filter_map(|one| one.decision.as_ref()) {
+        *decisions.entry(code.clone()).or_insert(0) += 1;
+    }
+    let counts = [&decisions, &record.totals.counts.reasons];
+    counts.into_iter().find_map(|counted| {
+        let changeable = counted.iter().filter(|(code, _)| reasons.can_change(code));
+        cost::most(changeable).map(|(code, _)| reasons.remedy(code))
+    })
 }

@@ -217,6 +217,41 @@ fn of_several_reasons_the_sums_have_the_remedy_of_the_one_that_counts_most() {
 }
 
 #[test]
+fn the_sums_have_the_remedy_of_what_left_most_shuffles_to_spark_whatever_counts_more_blocks() {
+    let left = |code: &str, ids: std::ops::Range<u64>| -> Vec<Value> {
+        let one = |id: u64| {
+            json!({"shuffleId": id, "state": "plain", "maps": 4, "partitions": 5,
+                   "decision": code, "reasons": {code: 1}})
+        };
+        ids.map(one).collect()
+    };
+    let with = |reasons: Value, shuffles: Vec<Value>| {
+        let totals = json!({"shuffles": 9, "plain": 9, "reasons": reasons});
+        of(&totals, &json!(shuffles)).remove(0).2
+    };
+    let serializer = "SERIALIZER_NOT_RELOCATABLE";
+    let kryo = "-> Set spark.serializer to Kryo.";
+    // Blocks that were read from their originals, of a shuffle that was remote before.
+    let reasons = json!({"FETCH_TIMED_OUT": 20, serializer: 9});
+    let line = with(reasons, left(serializer, 0..9));
+    assert!(line.contains(kryo), "{line}");
+    // One shuffle that was decided after its registration, with each of its blocks.
+    let reasons = json!({"NO_SERVICE": 21, serializer: 8});
+    let line = with(
+        reasons,
+        [left("NO_SERVICE", 0..1), left(serializer, 1..9)].concat(),
+    );
+    assert!(line.contains(kryo), "{line}");
+    // A person cannot change the reason of the shuffles, but that of the blocks.
+    let reasons = json!({"FETCH_TIMED_OUT": 2, "SINGLE_MAP": 9});
+    let line = with(reasons, left("SINGLE_MAP", 0..9));
+    assert!(
+        line.contains("-> Check whether the daemon hangs."),
+        "{line}"
+    );
+}
+
+#[test]
 fn of_many_shuffles_the_cheap_ones_are_left_out_with_their_number() {
     let shuffle = |id| json!({"shuffleId": id, "state": "merged", "reasons": {"NEW_CODE": id + 1}});
     let shuffles: Vec<Value> = (0..50).map(shuffle).collect();
