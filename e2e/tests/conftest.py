@@ -51,6 +51,13 @@ def pytest_addoption(parser):
     parser.addoption("--all-lines", action="store_true", help=help_text)
 
 
+def pytest_terminal_summary(terminalreporter):
+    """Prints what tests measured. None of them has an opinion of it."""
+    for report in terminalreporter.getreports("passed"):
+        for what, measured in report.user_properties:
+            terminalreporter.write_line(f"{measured}: {what}")
+
+
 def pytest_generate_tests(metafunc):
     """Runs a test of Spark once on each line that its mark `lines` names, but on lines that are
     `seldom` only with `--all-lines`. A test without the mark runs on one of the usual lines, by its

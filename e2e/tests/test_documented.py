@@ -23,6 +23,9 @@ RUN = {
     "python3 -m venv ": (
         "test_a_newcomer_sees_the_first_merged_shuffle_as_the_page_to_get_started_says"
     ),
+    "pip install pyspark==": (
+        "test_two_commands_lead_from_python_and_java_alone_to_a_merged_shuffle"
+    ),
     "pip install dist/": "test_a_newcomer_installs_one_file_and_submits_a_job_as_the_readme_says",
     "spark-submit $(lodestone conf) your-job.py": (
         "test_a_newcomer_installs_one_file_and_submits_a_job_as_the_readme_says"

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from harness import jvm
+from harness import newcomer as newcomers
 from harness.documented import block, joined
 from harness.paths import NOT_41, ROOT, SPARK_LINES, USUAL_LINES, plugin_jar, python_of, spark_home
 from harness.sizes import check_documented_size
@@ -174,6 +175,20 @@ def test_a_newcomer_sees_the_first_merged_shuffle_as_the_page_to_get_started_say
     blocks = 20 * PARTITIONS
     assert f"1 of 1 shuffles merged, {blocks} blocks" in shown.splitlines()[-1]
     assert f"{blocks} blocks read in {PARTITIONS} chunks, 0 read from originals" in shown
+
+
+def test_two_commands_lead_from_python_and_java_alone_to_a_merged_shuffle(record_property):
+    with newcomers.machine() as folder:
+        install, submit = (newcomers.run(folder, typed) for typed in newcomers.two_commands())
+    answer = submit.stdout.strip()
+    assert f"It prints `{answer}`" in (ROOT / GET_STARTED).read_text()
+    # 20 maps have rows of all 1,000 keys, which are in 199 of Spark's usual 200 partitions.
+    blocks = "3,980 blocks"
+    sums = newcomers.sums(submit)
+    assert sums.startswith(f"1 of 1 shuffles merged, {blocks} "), sums
+    assert re.search(rf", {blocks} read in [0-9,]+ chunks, 0 read from originals; ", sums), sums
+    for ran in (install, submit):
+        record_property(ran.command, f"{ran.seconds:.1f} s")
 
 
 @pytest.mark.lines(*USUAL_LINES)
