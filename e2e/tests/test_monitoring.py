@@ -14,6 +14,7 @@ from monitoring.alerts import ALERTS, REFUSALS, rules
 from monitoring.dashboard import COLUMNS, dashboard
 from monitoring.panels import PANELS
 
+from harness import grafana
 from harness.daemon import wait_until
 from harness.paths import BENCH, ROOT
 from harness.prometheus import Prometheus, promtool
@@ -177,6 +178,28 @@ def test_no_panel_of_the_dashboard_hides_another():
         taken |= cells
         assert panel["description"] and panel["fieldConfig"]["defaults"]["unit"]
     assert len({panel["id"] for panel in panels}) == len(panels)
+
+
+# A field and its value, each with one that Grafana does not know.
+WRONG = {
+    "field": ('"schemaVersion"', '"schemaversion"'),
+    "type": ('"schemaVersion": 39', '"schemaVersion": "39"'),
+    "number": ('"refresh": 2', '"refresh": 9'),
+    "panel": ('"gridPos"', '"gridPosition"'),
+    "kind": ('"type": "timeseries"', '"type": "graph"'),
+    "option": ('"textMode"', '"textStyle"'),
+    "value": ('"value_and_name"', '"value_with_name"'),
+    "query": ('"legendFormat"', '"legend"'),
+}
+
+
+def test_grafanas_own_types_have_each_field_and_value_of_the_dashboard(tmp_path):
+    right = DASHBOARD.read_text()
+    documents = {name: right.replace(*each, 1) for name, each in WRONG.items()}
+    assert right not in documents.values()
+    found = grafana.faults({"right": right, **documents}, tmp_path)
+    assert found.pop("right") == []
+    assert [name for name, faults in found.items() if not faults] == []
 
 
 def test_every_alert_leads_to_a_section_that_says_what_to_do():
