@@ -55,6 +55,7 @@ OTHERS = [
     "conformance",
     "encryption",
     "plan",
+    "newcomer",
 ]
 NAMES = [*(question.name for question in OF_MATRIX), *OTHERS]
 
