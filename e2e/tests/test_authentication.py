@@ -122,18 +122,24 @@ def of_the_test() -> list[int]:
     return [pid for pid in descendants(os.getpid()) if pid != os.getpid()]
 
 
-def assert_the_ended_job_has_kept(running, outcome, spark, logs: Path, *folders: Path) -> None:
+def has_secrets_of_the_plugins_daemon(path: Path) -> bool:
+    return path.parent.name.endswith(".secrets")
+
+
+def assert_the_ended_job_has_kept(
+    running, outcome, spark, logs: Path, *folders: Path, is_for_it=lambda path: False
+) -> None:
     """Looks where a job leaves files that others may read."""
     written = b"".join(path.read_bytes() for path in logs.rglob("*") if path.is_file())
     assert b"spark.authenticate.secret" in written, "the event log has the key, and not the value"
     work = spark_home(spark) / "work" / outcome.report["application"].partition("~")[0]
     assert list(work.rglob("stderr")), "the logs of its executors"
+    assert running.local_dirs.is_dir(), "the directories of its executors"
     assert_kept(
         SECRET,
         folders=[running.local_dirs.parent, work, *folders],
         texts=[outcome.log, outcome.report],
-        # The daemon that the plugin starts waits for the next job of its user.
-        is_for_it=lambda path: running.local_dirs in path.parents,
+        is_for_it=is_for_it,
     )
 
 
@@ -172,16 +178,20 @@ def test_the_plugins_own_daemon_gets_the_secret_by_a_file_that_only_its_user_can
         SECRET,
         pids={daemon, *of_the_test()},
         folders=[running.local_dirs.parent, tmp_path],
-        is_for_it=lambda path: running.local_dirs in path.parents,
+        is_for_it=has_secrets_of_the_plugins_daemon,
     )
     assert holders, "the daemon reads it from a file"
     for path in holders:
+        assert running.local_dirs in path.parents
         assert path.parent.stat().st_mode & 0o077 == 0, path.parent
     gates.open("reduce-0")
     outcome = running.wait()
     assert outcome.answer == plain_answer(job)
     assert outcome.report["totals"]["mergedBlocksRead"] == MAPS * PARTITIONS
-    assert_the_ended_job_has_kept(running, outcome, spark, tmp_path / "events", tmp_path)
+    # The daemon waits for the next job of its user.
+    is_for_it = has_secrets_of_the_plugins_daemon
+    logs = tmp_path / "events"
+    assert_the_ended_job_has_kept(running, outcome, spark, logs, tmp_path, is_for_it=is_for_it)
 
 
 @pytest.mark.lines("4.1")

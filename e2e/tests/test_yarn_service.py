@@ -117,12 +117,26 @@ class Cluster:
     def hosts(self) -> list[str]:
         return [node.host.address for node in self.yarn.nodes]
 
+    def managers(self) -> list[int]:
+        """Returns the processes of the ResourceManager and of the NodeManagers."""
+        return [one.process.pid for one in (self.yarn, *self.yarn.nodes)]
+
+    def manager_logs(self) -> list:
+        return [self.yarn.folder / "manager.txt", *(node.log for node in self.yarn.nodes)]
+
+    def daemon_logs(self) -> list:
+        """Returns the logs that daemons write, without those that they have put aside."""
+        return list(self.yarn.folder.rglob("daemon.log"))
+
+    def container_logs(self, application: str) -> list:
+        """Returns what containers of an application have written, if it is not empty."""
+        found = (path for node in self.yarn.nodes for path in node.logs.rglob("stderr"))
+        return [path for path in found if application in path.parts and path.stat().st_size > 0]
+
     def logs(self) -> list:
         """Returns the folders of all logs: of containers, and of NodeManagers and daemons."""
         containers = [node.logs for node in self.yarn.nodes]
-        others = [self.yarn.folder / "manager.txt", *self.yarn.folder.rglob("daemon.log*")]
-        others += [node.log for node in self.yarn.nodes]
-        return containers + others
+        return containers + self.manager_logs() + list(self.yarn.folder.rglob("daemon.log*"))
 
 
 def is_of_yarn(path) -> bool:
@@ -173,12 +187,19 @@ def test_blocks_of_executors_that_dynamic_allocation_ends_are_read_by_those_who_
     conf = {**AUTHENTICATED, **THROUGH_SERVICES, **NO_IDLE_EXECUTORS, **disabled}
     ended = cluster.counts("remove_applications")
     running = submit("keyed_rows", arguments, **conf)
-    gates.run_first_pass(MAPS)
+    # Executors that have no task end soon.
+    for name in ["map-0", "map-1"]:
+        gates.wait_reached(name)
     secrets = cluster.secrets(running.application)
     secret = secrets[0].read_text().strip()
+    searched = processes_at(str(cluster.yarn.folder))
+    executors = running.executors()
+    assert len(executors) == 2
+    assert {*executors, *cluster.daemons(), *cluster.managers()} <= set(searched)
+    assert_kept(secret, pids=searched)
+    gates.run_first_pass(MAPS)
     kept = assert_kept(
         secret,
-        pids=processes_at(str(cluster.yarn.folder)),
         folders=[cluster.yarn.folder, *map(cluster.data, cluster.hosts())],
         is_for_it=secrets.__contains__,
         is_of_the_manager=is_of_yarn,
@@ -192,6 +213,10 @@ def test_blocks_of_executors_that_dynamic_allocation_ends_are_read_by_those_who_
     assert gates.map_runs(MAPS) == [1] * MAPS
     assert cluster.counts("fetch_chunks") - read == BLOCKS
     assert_it_is_forgotten(cluster, running.application, ended)
+    assert len(cluster.daemon_logs()) == len(cluster.hosts())
+    for log in [*cluster.daemon_logs(), *cluster.manager_logs()]:
+        assert log.stat().st_size > 0, log
+    assert len(cluster.container_logs(running.application)) >= 3, "of its master and executors"
     texts = [running.log(), outcome.report]
     assert_kept(secret, folders=cluster.logs(), texts=texts)
 
