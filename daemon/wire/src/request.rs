@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Which application a request is about. A service that asks for authentication compares it with
-//! the application that the connection belongs to. No message can be forgotten: handlers decode
-//! nothing else, and a test of the server sends each of [`REQUESTS`] with the application of
-//! another client. (`RemoveBlocks` comes in parts, and `MergedBlockMetaRequest` is a frame:
-//! handlers look at their applications themselves, and the test sends both.)
+//! the application that the connection belongs to. This list is the only place where a message
+//! becomes a [`Request`], and handlers decode only requests; `tidy` refuses any other call of
+//! `from_bytes` in the server. A test of the server sends each of [`REQUESTS`] with the application
+//! of another client, so that an entry which names no application, or a wrong one, fails there.
+//! (`RemoveBlocks` comes in parts, and `MergedBlockMetaRequest` is a frame: handlers look at their
+//! applications themselves, and the test sends both.)
 
 use crate::codec::Message;
 use crate::extension::commit::{AbortMap, CommitMap};

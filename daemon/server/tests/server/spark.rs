@@ -25,7 +25,7 @@ use lodestone_wire::{Frame, Message};
 use roaring::RoaringBitmap;
 use rustix::process::Signal;
 
-const SUB_DIRS: u32 = 64;
+pub(crate) const SUB_DIRS: u32 = 64;
 
 fn shuffle() -> ShuffleKey {
     generation(3)
@@ -202,7 +202,7 @@ fn blocks_that_spark_pushes_on_many_connections_at_once_are_all_merged() {
 }
 
 /// Where Spark keeps a file: by the hash of its name, as Java computes it.
-fn path_of(root: &Path, name: &str) -> std::path::PathBuf {
+pub(crate) fn path_of(root: &Path, name: &str) -> std::path::PathBuf {
     let hash = name.encode_utf16().fold(0i32, |hash, unit| {
         hash.wrapping_mul(31).wrapping_add(i32::from(unit))
     });

@@ -211,6 +211,15 @@ fn the_disk_and_the_clock_are_confined_to_their_modules() {
 }
 
 #[test]
+fn handlers_make_no_message_of_bytes_themselves() {
+    let line = "let message = EndApplication::from_bytes(body)?;";
+    let handlers = "daemon/server/src/handler";
+    breaks(confined::calls, &format!("{handlers}/remove.rs"), line, 1);
+    keeps(confined::calls, &format!("{handlers}/mod.rs"), line);
+    keeps(confined::calls, TEST, line);
+}
+
+#[test]
 fn unsafe_code_is_found_outside_of_its_module() {
     breaks(confined::calls, PRODUCTION, "unsafe { a() }", 1);
     keeps(

@@ -60,7 +60,9 @@ pub(crate) fn answer(client: &mut Client, body: Bytes) -> Result<Bytes, String> 
 /// The next answer.
 pub(crate) fn next(client: &mut Client) -> Result<Bytes, String> {
     match client.receive() {
-        Some(Frame::RpcResponse { body, .. }) => Ok(body),
+        Some(Frame::RpcResponse { body, .. } | Frame::MergedBlockMetaSuccess { body, .. }) => {
+            Ok(body)
+        }
         Some(Frame::RpcFailure(failure)) => Err(failure.error),
         other => panic!("instead of an answer: {other:?}"),
     }
