@@ -204,6 +204,9 @@ def test_helm_finds_no_fault_in_the_chart(name):
             "monitoring",
         ),
         ("image.repository=", "image.repository"),
+        # The daemon would not start with a flag that it gets twice.
+        ("extraArgs[0]=--admin=127.0.0.1:7338", "--admin"),
+        ("extraArgs[0]=--quota=50%,extraArgs[1]=--encrypted-only", "encryptedOnly"),
     ],
 )
 def test_a_wrong_value_stops_the_installation_and_the_error_names_it(setting, words):
@@ -284,6 +287,14 @@ def test_the_notes_say_when_an_upgrade_loses_the_data_of_nodes(notes_for):
     warning = "lose the remote shuffles of its service"
     assert warning not in notes_for("nodes") and warning not in notes_for("small")
     assert warning in notes_for("nodes", "--set", "hostNetwork=false")
+
+
+@pytest.mark.seldom
+def test_the_notes_say_who_reaches_the_admin_endpoint_on_the_network_of_a_node(notes_for):
+    says = "Port 7338 (metrics, state) answers on the node itself only"
+    opened = ["--set", "networkPolicy.monitoring[0].podSelector.a=b"]
+    assert says in notes_for("nodes") and says not in notes_for("nodes", *opened)
+    assert says not in notes_for("small")
 
 
 @pytest.mark.seldom

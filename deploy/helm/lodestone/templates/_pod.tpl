@@ -91,7 +91,7 @@ spec:
         - --zone={{ .Values.zone.name }}
         {{- end }}
         {{- range .Values.extraArgs }}
-        - {{ . | quote }}
+        - {{ include "lodestone.extraArg" . | quote }}
         {{- end }}
       {{- if .Values.zone.fromNode }}
       env:
