@@ -94,6 +94,7 @@ fn a_value_that_makes_no_sense_is_named_with_what_to_write_instead() {
             "`idle-exit`: `5` is no time: write it as in 60s or 5m",
         ),
         ("dir = '/a'\nlisten = '7337'", "write HOST:PORT"),
+        ("dir = '/a'\nlisten = '[::1]'", "or [::]:7337"),
         (
             "dir = '/a'\nlisten = ['a:1', 'b:2']",
             "`listen`: takes one value",

@@ -31,7 +31,7 @@ impl FromStr for Address {
         if let Ok(address) = text.parse() {
             return Ok(Self(address));
         }
-        let hint = "write HOST:PORT, as in 0.0.0.0:7337";
+        let hint = "write HOST:PORT, as in 0.0.0.0:7337 or [::]:7337";
         let mut found = text
             .to_socket_addrs()
             .map_err(|error| format!("`{text}`: {error}; {hint}"))?;

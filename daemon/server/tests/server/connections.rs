@@ -2,10 +2,11 @@
 //! Many clients at once, slow ones among them.
 
 use std::io::Write;
-use std::net::{Shutdown, SocketAddr};
+use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::time::Duration;
 
 use crate::support::client::{batch, commit_of, hello, key, read};
+use crate::support::daemon::run_any;
 use crate::support::{Client, Daemon};
 use lodestone_model::ReduceId;
 use lodestone_wire::extension::fetch::SegmentLayout;
@@ -37,6 +38,26 @@ fn two_hundred_connections_are_served_at_once() {
     assert_eq!(last.load.connections, 200);
     for reduce in 0..4 {
         assert_eq!(clients[8].partition(&key, reduce).len(), 50);
+    }
+}
+
+#[test]
+fn a_daemon_serves_clients_of_ipv6_and_at_the_address_for_all_those_of_ipv4_too() {
+    let greet = |address: &str| {
+        let mut client = Client::over(TcpStream::connect(address).unwrap());
+        let _: HelloReply = client.ask(&hello());
+        client
+    };
+    let one = Daemon::start(&["--listen", "[::1]:0"]);
+    greet(one.address());
+    let (code, _, error) = run_any(&["drain", "--cancel", "--service", one.address()]);
+    assert_eq!(code, Some(0), "{error}");
+    let all = Daemon::start(&["--listen", "[::]:0", "--admin", "[::1]:0"]);
+    let (_, port) = all.address().rsplit_once(':').unwrap();
+    let _clients = ["[::1]", "127.0.0.1"].map(|host| greet(&format!("{host}:{port}")));
+    let listed = all.get("/clients");
+    for host in [r#""::1""#, r#""127.0.0.1""#] {
+        assert!(listed.contains(host), "no {host} in {listed}");
     }
 }
 
