@@ -2,27 +2,26 @@
 //! The secrets of applications, from files. A file is read for each handshake: a new application,
 //! or another secret, counts from the next connection on.
 
+mod open;
+
+use std::collections::BTreeSet;
 use std::fs::{File, Metadata};
 use std::io::{self, ErrorKind, Read};
-use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use lodestone_auth::{BadSecret, Fresh, SECRET_BYTES_MAX, Secret};
 use lodestone_model::{AppId, spark_id};
 use rustix::rand::{GetRandomFlags, getrandom};
 use zeroize::Zeroizing;
 
+use self::open::{OpenFiles, is_open};
+
 /// The file in a directory that has the secret of all applications without a file of their own.
 const OF_OTHERS: &str = "default";
 
-/// Others than owner and group may write, or read.
+/// Others than owner and group may write.
 const OTHERS_WRITE: u32 = 0o002;
-const OTHERS_READ: u32 = 0o004;
-
-/// Others may open the files of such a directory.
-const OTHERS_ENTER: u32 = 0o001;
 
 /// In such a directory nobody replaces or renames the file of another user.
 const STICKY: u32 = 0o1000;
@@ -61,16 +60,7 @@ pub enum SecretsError {
 #[derive(Debug)]
 pub struct Secrets {
     path: PathBuf,
-    /// A file that every user may read is nothing new.
-    is_open: AtomicBool,
-}
-
-/// Files that every user of this host may read.
-#[derive(Debug, PartialEq, Eq)]
-struct OpenFiles {
-    count: usize,
-    /// The first one by its name.
-    one: PathBuf,
+    open: OpenFiles,
 }
 
 impl Secrets {
@@ -79,13 +69,14 @@ impl Secrets {
     pub fn at(path: &Path) -> Result<Self, SecretsError> {
         let secrets = Self {
             path: path.to_owned(),
-            is_open: AtomicBool::new(true),
+            open: OpenFiles::default(),
         };
         let found = secrets.look(path)?;
         if found.is_dir() {
             std::fs::read_dir(path).map_err(|source| at(path, source))?;
         } else {
-            secrets.read(path)?;
+            let (file, _) = secrets.file(path)?;
+            secret_in(path, file)?;
         }
         Ok(secrets)
     }
@@ -109,7 +100,8 @@ impl Secrets {
 
     /// Returns the secret in a file of the directory. `None`: no such file is there, or can be.
     fn named(&self, name: &str) -> Result<Option<Secret>, SecretsError> {
-        match self.read(&self.path.join(name)) {
+        let path = self.path.join(name);
+        match self.read(&path) {
             Ok(secret) => Ok(Some(secret)),
             Err(SecretsError::Path { source, .. })
                 if matches!(
@@ -117,6 +109,7 @@ impl Secrets {
                     ErrorKind::NotFound | ErrorKind::InvalidFilename | ErrorKind::IsADirectory
                 ) =>
             {
+                self.open.forget(&path);
                 Ok(None)
             }
             Err(error) => Err(error),
@@ -130,19 +123,16 @@ impl Secrets {
     }
 
     fn read(&self, path: &Path) -> Result<Secret, SecretsError> {
+        let (file, found) = self.file(path)?;
+        self.open.notice(path, &found);
+        secret_in(path, file)
+    }
+
+    fn file(&self, path: &Path) -> Result<(File, Metadata), SecretsError> {
         let file = File::open(path).map_err(|source| at(path, source))?;
         let found = file.metadata().map_err(|source| at(path, source))?;
         self.check(path, &found)?;
-        self.notice(path, &found);
-        // One byte more shows that there are too many.
-        let mut content = Zeroizing::new(Vec::with_capacity(SECRET_BYTES_MAX + 3));
-        file.take(SECRET_BYTES_MAX as u64 + 3)
-            .read_to_end(&mut content)
-            .map_err(|source| at(path, source))?;
-        Secret::new(&content).map_err(|source| SecretsError::Content {
-            path: path.to_owned(),
-            source,
-        })
+        Ok((file, found))
     }
 
     fn check(&self, path: &Path, found: &Metadata) -> Result<(), SecretsError> {
@@ -157,65 +147,54 @@ impl Secrets {
         }
     }
 
-    /// Logs a warning if every user of this host may read secrets: Kubernetes mounts them like
-    /// this by default. From then on a warning follows when the first file is open to all.
+    /// Logs a warning if every user of this host may read secrets. From then on a warning follows
+    /// when a file that is read has become open.
     pub fn warn_of_open_files(&self) {
-        let open = self.open_files();
-        self.is_open.store(open.is_some(), Ordering::Relaxed);
-        if let Some(OpenFiles { count, one }) = open {
-            warn(&one, count);
-        }
+        self.open.say(self.open_files());
     }
 
-    /// Warns of a file that was read, if there was none of this kind.
-    fn notice(&self, path: &Path, found: &Metadata) {
-        let is_open = found.mode() & OTHERS_READ != 0 && self.others_enter();
-        if is_open && !self.is_open.swap(true, Ordering::Relaxed) {
-            warn(path, 1);
-        }
-    }
-
-    /// Whether the path keeps no user from its files.
-    fn others_enter(&self) -> bool {
-        let found = std::fs::metadata(&self.path);
-        found.is_ok_and(|found| !found.is_dir() || found.mode() & OTHERS_ENTER != 0)
-    }
-
-    fn open_files(&self) -> Option<OpenFiles> {
-        if !self.others_enter() {
-            return None;
-        }
-        let mut open: Vec<_> = self.files().filter(|path| is_open(path)).collect();
-        open.sort();
-        let count = open.len();
-        let one = open.into_iter().next()?;
-        Some(OpenFiles { count, one })
-    }
-
-    /// The files that may be asked for.
-    fn files(&self) -> Box<dyn Iterator<Item = PathBuf>> {
+    fn open_files(&self) -> BTreeSet<PathBuf> {
         match std::fs::read_dir(&self.path) {
             Ok(entries) => {
-                let named = entries.flatten();
-                let named = named.filter(|entry| !entry.file_name().as_bytes().starts_with(b"."));
-                Box::new(named.map(|entry| entry.path()))
+                let paths = entries.flatten().map(|entry| entry.path());
+                paths
+                    .filter(|path| is_open(path) && is_taken(path))
+                    .collect()
             }
-            Err(_) => Box::new(std::iter::once(self.path.clone())),
+            Err(_) if is_open(&self.path) => BTreeSet::from([self.path.clone()]),
+            Err(_) => BTreeSet::new(),
         }
     }
 }
 
-fn is_open(path: &Path) -> bool {
-    let found = std::fs::metadata(path);
-    found.is_ok_and(|found| found.is_file() && found.mode() & OTHERS_READ != 0)
+/// Whether a file of the directory looks like a secret: an application may have its name, and a
+/// page for people has more than a line.
+fn is_taken(path: &Path) -> bool {
+    let name = path.file_name().and_then(|name| name.to_str());
+    let is_id = name.is_some_and(|name| {
+        !name.starts_with('.') && spark_id(name) == name && AppId::new(name).is_ok()
+    });
+    let content = || content_of(File::open(path)?);
+    is_id
+        && content().is_ok_and(|content| {
+            Secret::new(&content).is_ok() && !content.trim_ascii_end().contains(&b'\n')
+        })
 }
 
-fn warn(path: &Path, files: usize) {
-    tracing::warn!(
-        path = %path.display(),
-        files,
-        "every user of this host may read secrets: let only their owner do so (`chmod 600`)"
-    );
+fn secret_in(path: &Path, file: File) -> Result<Secret, SecretsError> {
+    let content = content_of(file).map_err(|source| at(path, source))?;
+    Secret::new(&content).map_err(|source| SecretsError::Content {
+        path: path.to_owned(),
+        source,
+    })
+}
+
+fn content_of(file: File) -> io::Result<Zeroizing<Vec<u8>>> {
+    // One byte more shows that there are too many.
+    let most = SECRET_BYTES_MAX + 3;
+    let mut content = Zeroizing::new(Vec::with_capacity(most));
+    file.take(most as u64).read_to_end(&mut content)?;
+    Ok(content)
 }
 
 /// Random bytes of the system for a handshake.
@@ -243,139 +222,4 @@ fn at(path: &Path, source: io::Error) -> SecretsError {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::fs::{self, Permissions};
-    use std::os::unix::fs::PermissionsExt;
-
-    use tempfile::TempDir;
-
-    use super::*;
-
-    fn app(id: &str) -> AppId {
-        AppId::new(id).unwrap()
-    }
-
-    fn write(dir: &TempDir, name: &str, content: &str) -> PathBuf {
-        let path = dir.path().join(name);
-        fs::write(&path, content).unwrap();
-        fs::set_permissions(&path, Permissions::from_mode(0o600)).unwrap();
-        path
-    }
-
-    /// Texts of secrets are compared by what only they open.
-    fn is(secret: Option<Secret>, text: &str) -> bool {
-        use lodestone_auth::exchange::{Challenge, respond};
-        let fresh = Fresh {
-            private: [1; 32],
-            salt: [1; 16],
-            iv: [1; 12],
-            nonce: [1; 30],
-        };
-        let other = Secret::new(text.as_bytes()).unwrap();
-        let challenge = Challenge::new(&app("a"), &other, &fresh).unwrap();
-        secret.is_some_and(|secret| respond(challenge.message(), &secret, &fresh).is_ok())
-    }
-
-    #[test]
-    fn one_file_has_the_secret_of_all_applications() {
-        let dir = TempDir::new().unwrap();
-        let file = write(&dir, "secret", "one\n");
-        let secrets = Secrets::at(&file).unwrap();
-        assert!(is(secrets.of(&app("a")).unwrap(), "one"));
-        write(&dir, "secret", "two\n");
-        assert!(
-            is(secrets.of(&app("b")).unwrap(), "two"),
-            "without a restart"
-        );
-    }
-
-    #[test]
-    fn a_directory_has_a_file_for_each_application() {
-        let dir = TempDir::new().unwrap();
-        write(&dir, "a", "of a");
-        let secrets = Secrets::at(dir.path()).unwrap();
-        assert!(is(secrets.of(&app("a")).unwrap(), "of a"));
-        assert!(secrets.of(&app("b")).unwrap().is_none());
-        write(&dir, "b", "of b");
-        assert!(is(secrets.of(&app("b")).unwrap(), "of b"), "from now on");
-        fs::remove_file(dir.path().join("b")).unwrap();
-        assert!(secrets.of(&app("b")).unwrap().is_none(), "not any more");
-        write(&dir, "default", "of others");
-        assert!(is(secrets.of(&app("b")).unwrap(), "of others"));
-        assert!(is(secrets.of(&app("a")).unwrap(), "of a"));
-    }
-
-    #[test]
-    fn the_number_of_a_driver_does_not_lead_to_the_secret_of_others() {
-        let dir = TempDir::new().unwrap();
-        write(&dir, "a", "of a");
-        write(&dir, "default", "of others");
-        let secrets = Secrets::at(dir.path()).unwrap();
-        let named = |id: &str| secrets.of(&app(id)).unwrap();
-        assert!(is(named("a~0123456789abcdef"), "of a"));
-        assert!(is(named("a~another-sixteen"), "of others"), "no number");
-        assert!(is(named("..data"), "of others"));
-        assert!(
-            is(named(&"a".repeat(256)), "of others"),
-            "no file can have it"
-        );
-        fs::create_dir(dir.path().join("d")).unwrap();
-        assert!(is(named("d"), "of others"));
-    }
-
-    #[test]
-    fn a_directory_as_kubernetes_mounts_it_is_accepted() {
-        let dir = TempDir::new().unwrap();
-        write(&dir, "a", "of a");
-        fs::set_permissions(dir.path(), Permissions::from_mode(0o1777)).unwrap();
-        let secrets = Secrets::at(dir.path()).unwrap();
-        assert!(is(secrets.of(&app("a")).unwrap(), "of a"));
-        fs::set_permissions(dir.path(), Permissions::from_mode(0o777)).unwrap();
-        assert!(
-            secrets.of(&app("a")).is_err(),
-            "anyone could replace the file"
-        );
-    }
-
-    #[test]
-    fn what_cannot_be_right_is_refused_with_the_path_and_the_remedy() {
-        let dir = TempDir::new().unwrap();
-        let refused = |path: &Path| Secrets::at(path).err().unwrap().to_string();
-        let missing = dir.path().join("missing");
-        assert!(refused(&missing).contains("missing: No such file"));
-        let empty = write(&dir, "empty", "\n");
-        assert!(refused(&empty).contains("it is empty"));
-        let open = write(&dir, "open", "secret");
-        fs::set_permissions(&open, Permissions::from_mode(0o666)).unwrap();
-        assert!(refused(&open).contains("chmod go-w"));
-        let long = write(&dir, "long", &"a".repeat(SECRET_BYTES_MAX + 1));
-        assert!(refused(&long).contains("more than 4096 bytes"));
-    }
-
-    #[test]
-    fn files_that_every_user_may_read_are_found_where_others_reach_them() {
-        let mode = |path: &Path, mode| {
-            fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
-        };
-        let dir = TempDir::new().unwrap();
-        let (first, second) = (write(&dir, "a", "of a"), write(&dir, "b", "of b"));
-        write(&dir, "c", "of c");
-        write(&dir, ".hidden", "of nobody");
-        let of_all = Secrets::at(&first).unwrap();
-        let of_each = Secrets::at(dir.path()).unwrap();
-        mode(dir.path(), 0o755);
-        assert_eq!(of_all.open_files(), None);
-        assert_eq!(of_each.open_files(), None);
-        mode(&first, 0o644);
-        mode(&second, 0o604);
-        mode(&dir.path().join(".hidden"), 0o644);
-        let open = |count| {
-            let one = first.clone();
-            Some(OpenFiles { count, one })
-        };
-        assert_eq!(of_all.open_files(), open(1));
-        assert_eq!(of_each.open_files(), open(2));
-        mode(dir.path(), 0o750);
-        assert_eq!(of_each.open_files(), None, "nobody else opens them");
-    }
-}
+mod tests;
