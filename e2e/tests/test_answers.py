@@ -56,6 +56,8 @@ LEFT_TO_SPARK = {
 }
 
 
+# docs/compatibility.md names the releases.
+@pytest.mark.lines(*USUAL_LINES, seldom=NOT_41)
 @pytest.mark.parametrize("reason", LEFT_TO_SPARK)
 def test_a_shuffle_that_cannot_be_merged_is_left_to_spark_with_its_reason(
     reason, start_daemon, start_job, plain_answer
