@@ -202,7 +202,7 @@ impl Application {
             let _: Done = self.owner.ask(&commit_of(&[batch]));
         }
         let pushed = Bytes::from_static(b"pushed");
-        let expected = [
+        let expected: [(u32, i64, Bytes); 3] = [
             (0, 0, Bytes::from_static(b"merged")),
             (TO_COMMIT, TO_COMMIT.into(), pushed.clone()),
             (TO_ABORT, TO_ABORT.into(), pushed),
