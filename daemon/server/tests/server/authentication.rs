@@ -211,7 +211,7 @@ fn a_probe_that_resets_its_connection_is_no_client_that_did_not_authenticate() {
 }
 
 #[test]
-fn a_warning_comes_once_when_every_user_may_read_secrets() {
+fn a_warning_comes_once_for_each_file_of_secrets_that_every_user_may_read() {
     let secrets = secrets();
     let open = |name: &str| {
         let path = secrets.path().join(name);
@@ -237,8 +237,12 @@ fn a_warning_comes_once_when_every_user_may_read_secrets() {
         warning.contains("app-1") && warning.contains("files=1"),
         "{warning}"
     );
-    open("app-2");
     assert_eq!(warnings(&daemon), Vec::<String>::new(), "it is known");
+    open("app-2");
+    let [warning] = &warnings(&daemon)[..] else {
+        panic!("another one has become open");
+    };
+    assert!(warning.contains("app-2"), "{warning}");
     let daemon = start(&secrets, &[]);
     let [warning] = &warnings(&daemon)[..] else {
         panic!("one for all that are open at the start");
