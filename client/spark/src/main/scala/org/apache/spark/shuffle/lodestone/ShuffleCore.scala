@@ -206,9 +206,7 @@ private[lodestone] final class ShuffleCore(
     new AfterWriteShuffleWriter(
       own.getOrElse(innerWriter[K, V](handles.of(handle), mapId, context, metrics)),
       lengths => {
-        own.flatMap(_.encoded).foreach { bytes =>
-          localSide.driver.report(MapEncoded(handle.shuffleId, bytes))
-        }
+        own.flatMap(_.encoded).foreach(localSide.driver.report(_))
         committed(lengths, own.map(_.counts))
       })
   }

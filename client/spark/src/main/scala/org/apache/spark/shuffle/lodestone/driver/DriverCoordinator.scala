@@ -236,17 +236,17 @@ private[spark] final class DriverCoordinator private (
     if (settings.nearReads) placed(shuffleId, reads) else None
 
   private def placed(shuffleId: Int, reads: Seq[ReadSize]): Option[TaskHosts] = {
-    val found = Promise[Option[(ShufflePlan, Int, Option[Long])]]()
+    val found = Promise[Option[(ShufflePlan, Int, Double)]]()
     loop.post {
       found.trySuccess(for {
         shuffle <- shuffles.find(shuffleId)
         plan <- shuffle.readPlan
-      } yield (plan, shuffle.numMaps, report.encodedBytes(shuffleId)))
+      } yield (plan, shuffle.numMaps, report.sizePerByte(shuffleId)))
     }
     try {
       Await.result(found.future, Duration(HostsTimeoutMs, MILLISECONDS)).flatMap {
-        case (plan, numMaps, encodedBytes) =>
-          new NearHosts(plan, numMaps, coresByHost(), shuffleId, encodedBytes).of(reads)
+        case (plan, numMaps, sizePerByte) =>
+          new NearHosts(plan, numMaps, coresByHost(), shuffleId, sizePerByte).of(reads)
       }
     } catch {
       // The event loop is busy, or has ended. The tasks run anywhere.

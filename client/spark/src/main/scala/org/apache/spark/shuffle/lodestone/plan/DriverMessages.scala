@@ -126,8 +126,19 @@ private[spark] final case class MapCounted(
     records: PackedLongs)
     extends DriverMessage
 
-/** One-way: the bytes of a map attempt whose output is written, if its rows are encoded. */
-private[spark] final case class MapEncoded(shuffleId: Int, bytes: EncodedBytes)
+/**
+ * One-way: the bytes of a map attempt whose output is written, if its rows are encoded.
+ *
+ * @param length
+ *   the sum over its blocks, as they are pushed
+ * @param size
+ *   the sum over its blocks, as Spark sees them
+ */
+private[spark] final case class MapEncoded(
+    shuffleId: Int,
+    bytes: EncodedBytes,
+    length: Long,
+    size: Long)
     extends DriverMessage
 
 /**

@@ -73,9 +73,9 @@ class DriverReportSuite extends DriverHarness {
     coordinator.registered(8, 2, 20, BlockFormat.EncodedRows)
     coordinator.leftToSpark(9, 2, 3, Reason.FewBlocks, BlockFormat.EncodedRows)
     coordinator.registered(10, 2, 20)
-    send(MapEncoded(8, EncodedBytes(1000, 300, 200)))
-    send(MapEncoded(8, EncodedBytes(2000, 500, 400)))
-    send(MapEncoded(9, EncodedBytes(50, 40, 30)))
+    send(MapEncoded(8, EncodedBytes(1000, 300, 200), 200, 800))
+    send(MapEncoded(8, EncodedBytes(2000, 500, 400), 400, 1600))
+    send(MapEncoded(9, EncodedBytes(50, 40, 30), 30, 45))
     assertTrue(LodestoneReport.awaitQuiet(10000))
     val names = Seq("rowBytes", "encodedBytes", "compressedBytes")
     assertEquals(Seq(3000L, 800L, 600L), numbers(shuffle(8), names: _*))
@@ -85,6 +85,25 @@ class DriverReportSuite extends DriverHarness {
     assertEquals(
       Seq("encoded-rows-1", "encoded-rows-1", "spark-stream"),
       Seq(8, 9, 10).map(shuffle(_).get("format").asText))
+  }
+
+  @Test def `lost reports and repeated attempts do not change how large encoded bytes are`()
+      : Unit = {
+    val report = new DriverReport
+    for (shuffleId <- 1 to 3) report.registered(shuffleId, 10, 20, BlockFormat.EncodedRows)
+    def attempt(shuffleId: Int): Unit =
+      report.encoded(MapEncoded(shuffleId, EncodedBytes(1000, 300, 200), 216, 864))
+    for (_ <- 1 to 10) attempt(1)
+    assertEquals(4.0, report.sizePerByte(1))
+    // Seven of ten maps were run twice.
+    for (_ <- 1 to 7) attempt(1)
+    assertEquals(4.0, report.sizePerByte(1))
+    // The reports of nine of ten maps were lost.
+    attempt(2)
+    assertEquals(4.0, report.sizePerByte(2))
+    assertEquals(1.0, report.sizePerByte(3))
+    report.encoded(MapEncoded(3, EncodedBytes(0, 0, 0), 0, 0))
+    assertEquals(1.0, report.sizePerByte(3))
   }
 
   @Test def `Spark's metrics have the same sums under the same codes`(): Unit = {

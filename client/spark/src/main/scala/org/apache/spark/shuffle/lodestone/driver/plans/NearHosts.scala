@@ -18,24 +18,23 @@ import org.apache.spark.shuffle.lodestone.plan.{ReadSize, ShufflePlan, TaskHosts
  *   the cores of the executors on each host
  * @param seed
  *   shuffles with different ones prefer different hosts, where all have as much to do
- * @param encodedBytes
- *   the bytes of all blocks, if they are encoded rows. Reads have the sizes that Spark sees, which
- *   are larger
+ * @param sizePerByte
+ *   how many times the length of the blocks their size is. Reads have the sizes that Spark sees,
+ *   which are larger if rows are encoded
  */
 private[driver] final class NearHosts(
     plan: ShufflePlan,
     numMaps: Int,
     cores: Map[String, Int],
     seed: Int = 0,
-    encodedBytes: Option[Long] = None) {
+    sizePerByte: Double = 1.0) {
   import NearHosts._
 
   /** None if no task gains. */
   def of(reads: Seq[ReadSize]): Option[TaskHosts] = {
     val mayGain = cores.size > 1 && plan.distrusted.isEmpty &&
       plan.services.exists(service => cores.contains(service.host))
-    val largest = largestPushed(reads)
-    val near = if (mayGain) reads.map(nearest(_, largest)).toIndexedSeq else Vector.empty
+    val near = if (mayGain) reads.map(nearest).toIndexedSeq else Vector.empty
     if (near.forall(_.isEmpty)) {
       None
     } else {
@@ -49,24 +48,20 @@ private[driver] final class NearHosts(
   }
 
   /**
-   * Returns the size up to which a partition counts as pushed. The limit of the plan is one of
-   * lengths. How many times its length the size of a partition is differs. It is known for the sum.
+   * The size up to which a partition counts as pushed. The limit of the plan is one of lengths. How
+   * many times its length the size of a partition is differs. It is known for the sum.
    */
-  private def largestPushed(reads: Seq[ReadSize]): Double = {
-    val sizes = reads.iterator.map(_.bytes.sum).sum
-    val sizePerByte = encodedBytes.fold(1.0)(length => math.max(1.0, sizes.toDouble / length))
-    plan.maxBlockBytes.toDouble * numMaps * sizePerByte
-  }
+  private val largestPushed = plan.maxBlockBytes.toDouble * numMaps * sizePerByte
 
   /** A task without bytes counts too. */
   private def weightOf(read: ReadSize): Long = math.max(1L, read.bytes.sum)
 
   /** Returns the hosts that have the most of a task's bytes, if that is enough to gain. */
-  private def nearest(read: ReadSize, largest: Double): Seq[String] = {
+  private def nearest(read: ReadSize): Seq[String] = {
     val bytesAt = mutable.LinkedHashMap.empty[String, Long].withDefaultValue(0L)
     for {
       (bytes, index) <- read.bytes.zipWithIndex
-      if bytes <= largest
+      if bytes <= largestPushed
       version <- plan.versions.indices
       host <- hostsOf(version, read.start + index)
     } bytesAt(host) += bytes / plan.versions.length

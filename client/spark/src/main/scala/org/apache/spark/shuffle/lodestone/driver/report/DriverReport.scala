@@ -97,7 +97,11 @@ private[driver] final class DriverReport(clockMs: () => Long = () => System.curr
 
   def encoded(message: MapEncoded): Unit = {
     totals.add(message.bytes)
-    touch(records.get(message.shuffleId)).foreach(_.counts.add(message.bytes))
+    touch(records.get(message.shuffleId)).foreach { record =>
+      record.counts.add(message.bytes)
+      record.encodedLength += message.length
+      record.encodedSize += message.size
+    }
   }
 
   def counted(id: ShuffleGeneration, reason: Reason, count: Long): Unit =
@@ -110,9 +114,16 @@ private[driver] final class DriverReport(clockMs: () => Long = () => System.curr
     ()
   }
 
-  /** The bytes of the blocks of a shuffle, if they are encoded rows. */
-  def encodedBytes(shuffleId: Int): Option[Long] =
-    records.get(shuffleId).map(_.counts.compressedBytes).filter(_ > 0)
+  /**
+   * Returns how many times the length of the blocks of a shuffle their size is that Spark sees.
+   * Both are sums over the same attempts: if a report is lost, or an attempt is repeated, others
+   * or more of them count, on both sides. It is 1 while there is no report, or if rows are not
+   * encoded.
+   */
+  def sizePerByte(shuffleId: Int): Double =
+    records.get(shuffleId).filter(_.encodedLength > 0).fold(1.0) { record =>
+      record.encodedSize.toDouble / record.encodedLength
+    }
 
   def nothingPushed(id: ShuffleGeneration): Boolean = of(id).forall(_.generationBlocks == 0)
 

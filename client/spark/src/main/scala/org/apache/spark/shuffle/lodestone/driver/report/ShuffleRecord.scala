@@ -24,6 +24,10 @@ private[driver] final class ShuffleRecord(
   var limits: Option[MergeLimits] = None
   var generationBlocks: Long = 0
 
+  /** Sums over the reported attempts, if rows are encoded: as they push, and as Spark sees it. */
+  var encodedLength: Long = 0
+  var encodedSize: Long = 0
+
   /** The reason of the last decision that no service is used, in this generation. */
   var decision: Option[Reason] = None
 

@@ -23,8 +23,8 @@ class NearHostsSuite {
       plan: ShufflePlan,
       reads: Seq[ReadSize],
       cores: Map[String, Int] = twoHosts,
-      encodedBytes: Option[Long] = None): Seq[Seq[String]] = {
-    val hosts = new NearHosts(plan, 10, cores, encodedBytes = encodedBytes).of(reads)
+      sizePerByte: Double = 1.0): Seq[Seq[String]] = {
+    val hosts = new NearHosts(plan, 10, cores, sizePerByte = sizePerByte).of(reads)
     hosts.toSeq.flatMap(tasks => reads.indices.map(tasks(_)))
   }
 
@@ -87,10 +87,19 @@ class NearHostsSuite {
     // Spark sees four times the bytes that are pushed.
     val sizes = each(100 * 10 * 4, 100 * 10)
     assertEquals(Set("a", "b"), found(limited, sizes).head.toSet)
-    assertEquals(Seq(Seq("a"), Seq("b")), found(limited, sizes, encodedBytes = Some(1250)))
-    val larger = found(limited, each(100 * 10 * 4 + 400, 600), encodedBytes = Some(1250))
+    assertEquals(Seq(Seq("a"), Seq("b")), found(limited, sizes, sizePerByte = 4))
+    val larger = found(limited, each(100 * 10 * 4 + 400, 600), sizePerByte = 4)
     assertEquals(Set("a", "b"), larger.head.toSet)
     assertEquals(Seq("b"), larger(1))
+  }
+
+  @Test def `a partition that many tasks read counts as pushed no sooner`(): Unit = {
+    val limited = plan(Seq("a", "b"), 2).copy(maxBlockBytes = 100)
+    // Adaptive execution splits the other side of a join, and each part needs all of this one.
+    val repeated = Seq.fill(8)(ReadSize(0, 1, Seq(100L * 10 * 4 + 400)))
+    val names = found(limited, repeated ++ each(0, 600).drop(1), sizePerByte = 4)
+    assertTrue(names.init.forall(_ != Seq("a")), names.toString)
+    assertEquals(Seq("b"), names.last)
   }
 
   @Test def `tasks of merged data that proved wrong have no host of ours`(): Unit = {

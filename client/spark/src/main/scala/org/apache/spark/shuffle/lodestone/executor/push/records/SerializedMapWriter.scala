@@ -11,7 +11,7 @@ import org.apache.spark.scheduler.MapStatus
 import org.apache.spark.shuffle.{ShuffleWriteMetricsReporter, ShuffleWriter}
 import org.apache.spark.shuffle.api.{ShuffleExecutorComponents, ShuffleMapOutputWriter}
 import org.apache.spark.shuffle.lodestone.executor.rows.BlockEncryption
-import org.apache.spark.shuffle.lodestone.plan.{BlockFormat, EncodedBytes}
+import org.apache.spark.shuffle.lodestone.plan.{BlockFormat, MapEncoded}
 import org.apache.spark.storage.ShuffleBlockId
 
 /**
@@ -70,8 +70,9 @@ private[lodestone] final class SerializedMapWriter[K, V](
       Some(MapStatuses(env.blockManager.shuffleServerId, sizes, mapId, rowChecksums))
     }
 
-  /** The bytes of the output, if it is in a format of our own. */
-  def encoded: Option[EncodedBytes] = encoder.encoded
+  /** The report on an output that is written, if it is in a format of our own. */
+  def encoded: Option[MapEncoded] =
+    encoder.encoded.map(MapEncoded(dependency.shuffleId, _, lengths.sum, sizes.sum))
 
   override def getPartitionLengths(): Array[Long] = lengths
 

@@ -42,10 +42,10 @@ private[remote] final class RemoteMapWriter[K, V](
       metrics.incWriteTime(System.nanoTime() - beganNs + segments.waitedNanos)
       isOver = true
       lengths = segments.lengths
-      reportOn(output)
+      val sizes = collector.sizes(lengths)
+      reportOn(output, sizes.sum)
       val attempt = push.attempt
       val location = output.location(attempt.shuffleId)
-      val sizes = collector.sizes(lengths)
       status = Some(MapStatuses(location, sizes, attempt.mapId, rowChecksums))
     } finally {
       // First, so that streams which are closed next do not wait for memory.
@@ -86,12 +86,13 @@ private[remote] final class RemoteMapWriter[K, V](
     collector.add(rank, key, value)
   }
 
-  private def reportOn(output: RemoteOutput): Unit = {
-    val bytes = lengths.sum
-    metrics.incBytesWritten(bytes)
+  private def reportOn(output: RemoteOutput, size: Long): Unit = {
+    val length = lengths.sum
+    metrics.incBytesWritten(length)
     metrics.incRecordsWritten(records)
     context.taskMetrics().incPeakExecutionMemory(collector.peakBytes)
-    report(push.pushed(output, segments.segments, bytes))
-    collector.encoded.foreach(bytes => report(MapEncoded(push.attempt.shuffleId, bytes)))
+    report(push.pushed(output, segments.segments, length))
+    for (bytes <- collector.encoded)
+      report(MapEncoded(push.attempt.shuffleId, bytes, length, size))
   }
 }

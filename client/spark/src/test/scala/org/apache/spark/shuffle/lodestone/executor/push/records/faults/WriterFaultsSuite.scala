@@ -36,6 +36,7 @@ final class WriterFaultsSuite extends WriterHunt {
     } else {
       assertTrue(output.isCommitted, task.story)
       task.check(partition => recordsIn(task, partition, output))
+      task.checkEncoded(writer.encoded, writer.getPartitionLengths(), writer.stop(success = true))
     }
     assertEquals(0, spills.left, s"spills stay, ${task.story}")
     Ended(failure, spills.hit + output.hit + task.other.hit, spills.count)

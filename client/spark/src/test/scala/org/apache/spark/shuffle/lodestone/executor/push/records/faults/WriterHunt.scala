@@ -10,7 +10,9 @@ import org.junit.jupiter.api.io.TempDir
 import org.apache.spark._
 import org.apache.spark.internal.config
 import org.apache.spark.memory.{TaskMemoryManager, UnifiedMemoryManager}
+import org.apache.spark.scheduler.MapStatus
 import org.apache.spark.shuffle.lodestone.LocalSpark
+import org.apache.spark.shuffle.lodestone.plan.{BlockFormat, MapEncoded}
 
 /**
  * Map tasks whose disks, memory, network and neighbours fail at any point. Each either writes
@@ -176,6 +178,21 @@ private[push] final class WriterTask(
     for (partition <- 0 until which.partitions) {
       val rows = numbers.getOrElse(partition, Nil).iterator.map(which.bytesOf)
       kind.check(rows, read(partition), s"partition $partition, $story")
+    }
+  }
+
+  /** Compares the report on a written output with its lengths and with what Spark gets. */
+  def checkEncoded(
+      report: Option[MapEncoded],
+      lengths: Array[Long],
+      status: Option[MapStatus]): Unit = {
+    assertEquals(kind.format == BlockFormat.EncodedRows, report.isDefined, story)
+    for (encoded <- report) {
+      assertEquals(lengths.sum, encoded.length, s"reported length, $story")
+      // Spark rounds each size up by a tenth at most, or keeps the mean of small ones.
+      val sizes = (0 until which.partitions).map(status.get.getSizeForBlock(_)).sum
+      val (least, most) = (encoded.size - which.partitions, 1.1 * encoded.size + which.partitions)
+      assertTrue(sizes >= least && sizes <= most, s"$sizes instead of ${encoded.size}, $story")
     }
   }
 

@@ -5,6 +5,7 @@ import java.io.File
 import java.nio.file.Path
 import java.util.concurrent.TimeUnit
 
+import scala.collection.mutable.ArrayBuffer
 import scala.concurrent.Future
 
 import org.junit.jupiter.api.{AfterEach, BeforeEach, Tag, Test}
@@ -29,7 +30,8 @@ import org.apache.spark.shuffle.lodestone.executor.push.records.faults.{WriterCa
 import org.apache.spark.shuffle.lodestone.executor.push.records.faults.WriterTask
 import org.apache.spark.shuffle.lodestone.executor.push.remote.{PushMeans, RemoteMapWriter}
 import org.apache.spark.shuffle.lodestone.executor.push.remote.RequiredPush
-import org.apache.spark.shuffle.lodestone.plan.{GetPlan, PlanAnswer, ServiceLocation}
+import org.apache.spark.shuffle.lodestone.plan.{DriverMessage, GetPlan, MapEncoded, PlanAnswer}
+import org.apache.spark.shuffle.lodestone.plan.ServiceLocation
 import org.apache.spark.shuffle.lodestone.plan.{ShuffleGeneration, ShufflePlan}
 import org.apache.spark.shuffle.lodestone.transport.{FlakyProxy, RetryPolicy, ServiceClient}
 import org.apache.spark.shuffle.lodestone.wire.{Application, ShuffleMode}
@@ -109,6 +111,7 @@ final class RemoteWriterFaultsSuite extends WriterHunt {
     val alive = () => task.context.killTaskIfInterrupted()
     val push = new RequiredPush(attempt, plan, means, alive)
     val buffers = new SegmentBuffers(which.bufferBytes, BuffersAtATime.toLong * which.bufferBytes)
+    val reports = ArrayBuffer.empty[DriverMessage]
     val writer = new RemoteMapWriter[Any, Any](
       task.dependency,
       task.kind.format,
@@ -116,10 +119,14 @@ final class RemoteWriterFaultsSuite extends WriterHunt {
       buffers,
       task.context,
       task.context.taskMetrics().shuffleWriteMetrics,
-      _ => ())
+      reports += _)
     val failure = task.failureOf(writer.write(task.rows))
     val status = writer.stop(failure.isEmpty)
     assertEquals(failure.isEmpty, status.isDefined, task.story)
+    if (failure.isEmpty) {
+      val encoded = reports.collectFirst { case encoded: MapEncoded => encoded }
+      task.checkEncoded(encoded, writer.getPartitionLengths(), status)
+    }
     awaitRoom(buffers, which.bufferBytes, task.story)
     (failure, push.requestCount.toInt)
   }
