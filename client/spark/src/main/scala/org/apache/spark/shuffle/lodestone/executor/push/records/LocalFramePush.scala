@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 package org.apache.spark.shuffle.lodestone.executor.push.records
 
+import java.io.IOException
 import java.nio.ByteBuffer
 import java.nio.file.{Files, NoSuchFileException}
 import java.nio.file.attribute.BasicFileAttributes
@@ -40,7 +41,10 @@ private[lodestone] final class LocalFramePush(
   private var isAborted = false
   @volatile private var isCommitted = false
 
-  /** The index file that this commit has written. None: Spark kept that of another attempt. */
+  /**
+   * The index file that this commit has written. None: Spark kept that of another attempt, or
+   * nobody knows.
+   */
   private var ownIndex: Option[AnyRef] = None
   private var writeNs = 0L
 
@@ -76,6 +80,7 @@ private[lodestone] final class LocalFramePush(
 
   override def commit(): MapStatus = working {
     val committed = timed(commitFile())
+    System.arraycopy(committed, 0, lengths, 0, numPartitions)
     isCommitted = true
     frames.close()
     metrics.incBytesWritten(committed.sum)
@@ -104,7 +109,7 @@ private[lodestone] final class LocalFramePush(
         val before = indexFile
         val none = Array.emptyLongArray
         resolver.writeMetadataFileAndCommit(shuffleId, mapId, committed, none, whole.orNull)
-        ownIndex = indexFile.filterNot(before.contains)
+        ownIndex = indexFileOrUnknown.filterNot(before.contains)
       }
       committed
     } finally {
@@ -120,21 +125,34 @@ private[lodestone] final class LocalFramePush(
   }
 
   /**
-   * Removes the output that this attempt has committed, and never that of another one. If Spark has
-   * kept it for another attempt too, that one's readers do not find it, and the map is run again.
+   * Removes the output that this attempt has committed, and never that of another one, or one of
+   * which this is not known. If Spark has kept it for another attempt too, that one's readers do
+   * not find it, and the map is run again.
    */
   private def dropOutput(): Unit = resolver.synchronized {
-    if (ownIndex.isDefined && ownIndex == indexFile) resolver.removeDataByMap(shuffleId, mapId)
+    val isOwn = ownIndex.isDefined && ownIndex == indexFileOrUnknown
+    if (isOwn) resolver.removeDataByMap(shuffleId, mapId)
     ownIndex = None
   }
 
-  /** Returns what distinguishes the index file that is there from others of the same name. */
+  /**
+   * Returns what distinguishes the index file that is there from others of the same name. A file
+   * system may give a new file the key of one that was removed, so its times count too.
+   */
   private def indexFile: Option[AnyRef] =
     try {
       val path = resolver.getIndexFile(shuffleId, mapId).toPath
-      Option(Files.readAttributes(path, classOf[BasicFileAttributes]).fileKey())
+      val file = Files.readAttributes(path, classOf[BasicFileAttributes])
+      Option(file.fileKey()).map((_, file.creationTime(), file.lastModifiedTime()))
     } catch {
       case _: NoSuchFileException => None
+    }
+
+  /** The output is committed, so it stays if a disk does not say whose it is. */
+  private def indexFileOrUnknown: Option[AnyRef] =
+    try indexFile
+    catch {
+      case _: IOException => None
     }
 
   override def causeOf(thrown: Throwable): Throwable =

@@ -53,7 +53,8 @@ final class LocalFramePushSuite {
   private final class Attempt(
       mapId: Long,
       mostFrames: Int = FrameFile.MostFrames,
-      of: Option[ShuffleDependency[Int, Int, Int]] = None) {
+      of: Option[ShuffleDependency[Int, Int, Int]] = None,
+      by: IndexShuffleBlockResolver = resolver) {
     private val memory = new TaskMemoryManager(UnifiedMemoryManager(new SparkConf(false), 1), 0)
     val context = new TaskContextImpl(0, 0, 0, mapId, 0, 2, memory, new Properties, null)
     private val dependency = of.getOrElse {
@@ -61,7 +62,7 @@ final class LocalFramePushSuite {
       new ShuffleDependency[Int, Int, Int](rows, new HashPartitioner(partitions))
     }
     val metrics = context.taskMetrics.shuffleWriteMetrics
-    val push = new LocalFramePush(dependency, mapId, resolver, context, metrics, mostFrames)
+    val push = new LocalFramePush(dependency, mapId, by, context, metrics, mostFrames)
 
     def block(partition: Int): Array[Byte] = {
       val data = resolver.getBlockData(ShuffleBlockId(dependency.shuffleId, mapId, partition))
@@ -130,6 +131,42 @@ final class LocalFramePushSuite {
     assertEquals(frame(1, 40).toSeq, second.block(0).toSeq)
     assertTrue(status.getSizeForBlock(0) > 0)
     assertEquals(0, status.getSizeForBlock(1))
+    // The task takes them for the lengths of the blocks in the file.
+    assertEquals(40L +: Seq.fill(partitions - 1)(0L), second.push.partitionLengths().toSeq)
+    first.remove()
+  }
+
+  @Test def `an output whose index file cannot be seen is committed and stays`(): Unit = {
+    val blind = new BlindResolver(spark.conf)
+    val attempt = new Attempt(mapId = 13, by = blind)
+    attempt.push.push(0, ByteBuffer.wrap(frame(1, 40)))
+    assertTrue(attempt.push.commit().getSizeForBlock(0) > 0)
+    blind.sees = true
+    attempt.push.abort()
+    assertEquals(frame(1, 40).toSeq, attempt.block(0).toSeq)
+    attempt.remove()
+    // The disk fails later.
+    val other = new Attempt(mapId = 14, by = blind)
+    blind.goesBlind = false
+    other.push.push(0, ByteBuffer.wrap(frame(2, 40)))
+    other.push.commit()
+    blind.sees = false
+    other.push.abort()
+    blind.sees = true
+    assertEquals(frame(2, 40).toSeq, other.block(0).toSeq)
+    other.remove()
+  }
+
+  @Test def `an index file of another attempt with the same inode is not the own one`(): Unit = {
+    val first = new Attempt(mapId = 15)
+    first.push.push(0, ByteBuffer.wrap(frame(1, 40)))
+    first.push.commit()
+    val index = files.filter(_.getName.endsWith(".index"))
+    assertEquals(1, index.size)
+    // As if it were written later.
+    assertTrue(index.head.setLastModified(index.head.lastModified + 60000))
+    first.push.abort()
+    assertEquals(frame(1, 40).toSeq, first.block(0).toSeq)
     first.remove()
   }
 
@@ -279,5 +316,27 @@ final class LocalFramePushSuite {
     assertEquals(1, files.size)
     attempt.end()
     assertEquals(Nil, files)
+  }
+}
+
+/** Spark's own, on a disk that does not find index files from the end of a commit on. */
+private final class BlindResolver(conf: SparkConf) extends IndexShuffleBlockResolver(conf) {
+  var sees = true
+  var goesBlind = true
+
+  override def getIndexFile(shuffleId: Int, mapId: Long, dirs: Option[Array[String]]): File = {
+    val file = super.getIndexFile(shuffleId, mapId, dirs)
+    // Below the program of the JVM, which is no directory.
+    if (sees) file else new File(new File(System.getProperty("java.home"), "bin/java"), "index")
+  }
+
+  override def writeMetadataFileAndCommit(
+      shuffleId: Int,
+      mapId: Long,
+      lengths: Array[Long],
+      checksums: Array[Long],
+      dataTmp: File): Unit = {
+    super.writeMetadataFileAndCommit(shuffleId, mapId, lengths, checksums, dataTmp)
+    sees = !goesBlind
   }
 }
