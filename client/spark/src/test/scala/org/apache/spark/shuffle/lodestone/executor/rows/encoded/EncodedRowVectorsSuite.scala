@@ -24,7 +24,7 @@ final class EncodedRowVectorsSuite {
     assertEquals(
       byName(name => hexOf(vectors(s"$name.block"))) -- Compressed,
       byName { name =>
-        val groupBytes = if (name == "pieces") BytesOfSmallGroup else RowGroup.MostBytes
+        val groupBytes = BytesOfSmallGroups.getOrElse(name, RowGroup.MostBytes)
         val fields = fieldsOf(vectors(s"$name.block"))
         val writer = new RowGroupWriter(EncodedRowsSuite.plain, fields, groupBytes)
         hexOf(EncodedRowsSuite.written(writer, rowsIn(vectors(s"$name.rows"))))
@@ -35,8 +35,9 @@ private object EncodedRowVectorsSuite {
   private val vectors = GoldenVectors.read("encoded-rows.txt")
   private val Compressed = Set("lz4", "zstd")
 
-  /** The writer of the pieces. */
-  private val BytesOfSmallGroup = 32
+  /** The writers of several row groups. */
+  private val BytesOfSmallGroups =
+    Map("pieces" -> 32, "rows-for-sixteen-groups" -> 20, "plain-for-seven-columns" -> 64)
 
   private def byName[T](of: String => T): Map[String, T] =
     vectors.keySet.map(name => name.take(name.lastIndexOf('.'))).map(name => name -> of(name)).toMap
