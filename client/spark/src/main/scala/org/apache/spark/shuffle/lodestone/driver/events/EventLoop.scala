@@ -6,7 +6,6 @@ import java.util.concurrent.ThreadPoolExecutor.DiscardPolicy
 import java.util.concurrent.atomic.{AtomicInteger, AtomicLong}
 
 import scala.concurrent.ExecutionContext
-import scala.util.control.NonFatal
 
 import org.apache.spark.shuffle.lodestone.config.{DaemonThreads, Logged}
 
@@ -76,10 +75,13 @@ private[driver] final class EventLoop(clockNs: () => Long = () => System.nanoTim
     try {
       event.run()
     } catch {
-      // Only a bug of the driver arrives here. It must not stop the loop, because shuffles do not
-      // depend on each other. Tasks without an answer take originals, or fail in mode remote, after
-      // a limited wait. A missing answer never counts as an answer: no row is lost or doubled.
-      case NonFatal(bug) =>
+      case _: InterruptedException if executor.isShutdown => // by stop()
+      // Only a bug of the driver arrives here, or an error of the JVM, such as for a class that is
+      // another one in this release of Spark. The executor would keep errors to itself. None of
+      // them must stop the loop, because shuffles do not depend on each other. Tasks without an
+      // answer take originals, or fail in mode remote, after a limited wait. A missing answer never
+      // counts as an answer: no row is lost or doubled.
+      case bug: Throwable =>
         log.error("A bug: an event of the driver failed, and a shuffle may get no answer", bug)
     }
 }
