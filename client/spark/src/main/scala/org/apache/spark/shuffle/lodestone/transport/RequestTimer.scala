@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 package org.apache.spark.shuffle.lodestone.transport
 
-import java.util.concurrent.{ScheduledFuture, ScheduledThreadPoolExecutor, TimeUnit}
+import java.util.concurrent.{ExecutionException, Future => JFuture, ScheduledFuture}
+import java.util.concurrent.{ScheduledThreadPoolExecutor, TimeUnit}
 
 import scala.concurrent.{Await, ExecutionContext, Future, Promise, TimeoutException}
 import scala.concurrent.duration.DurationLong
@@ -10,12 +11,35 @@ import scala.util.Try
 import org.apache.spark.shuffle.lodestone.config.{DaemonThreads, Logged}
 
 /** One thread for all time-outs and all pauses before a retry. Its tasks must be short. */
-private[lodestone] object RequestTimer {
+private[lodestone] object RequestTimer extends Logged {
   private val executor = {
-    val timer = new ScheduledThreadPoolExecutor(1, DaemonThreads.named("timer"))
+    val timer = new ScheduledThreadPoolExecutor(1, DaemonThreads.named("timer")) {
+      override protected def afterExecute(task: Runnable, thrown: Throwable): Unit = task match {
+        case over: JFuture[_] if over.isDone && !over.isCancelled => judge(over)
+        case _ =>
+      }
+    }
     timer.setRemoveOnCancelPolicy(true)
     timer
   }
+
+  /**
+   * The executor keeps to itself what a task throws. After an error, such as for a lack of memory,
+   * requests may have no outcome, and tasks wait for them: as for errors of other threads, Spark
+   * ends the executor.
+   */
+  private def judge(over: JFuture[_]): Unit =
+    try {
+      over.get()
+      ()
+    } catch {
+      case failed: ExecutionException => failed.getCause match {
+          case error: Error =>
+            val thread = Thread.currentThread
+            thread.getUncaughtExceptionHandler.uncaughtException(thread, error)
+          case bug => log.error("A bug: a task of the timer failed", bug)
+        }
+    }
 
   def after(delayMs: Long)(task: => Unit): ScheduledFuture[_] = {
     val run: Runnable = () => task
