@@ -93,7 +93,7 @@ private[transport] final class Connections(
       })
     if (winner eq promise.future) {
       try {
-        connectors.execute(() => promise.complete(dial(service)))
+        connectors.execute(() => complete(promise, service))
       } catch {
         case _: RejectedExecutionException =>
           promise.failure(new IOException("the client is closed"))
@@ -101,6 +101,19 @@ private[transport] final class Connections(
     }
     winner
   }
+
+  /**
+   * An error of the JVM, such as for a lack of memory, ends the thread. The requests that wait for
+   * the connection fail, and the next one dials again.
+   */
+  private def complete(promise: Promise[TransportClient], service: HostPort): Unit =
+    try {
+      promise.complete(dial(service))
+      ()
+    } finally {
+      promise.tryFailure(new IOException(s"$service: an error prevented the connection"))
+      ()
+    }
 
   private def dial(service: HostPort): Try[TransportClient] =
     try {
@@ -110,9 +123,10 @@ private[transport] final class Connections(
       case _: InterruptedException => Failure(new IOException("the client is closed"))
       // Netty reports some failures (a name that does not resolve) by unchecked exceptions, and so
       // does Spark a service that denies this application, or does not prove that it knows the
-      // secret, and settings for TLS that it cannot use. The callers that wait for the connection
-      // must get each of them.
-      case NonFatal(other) => Failure(new IOException(s"$service: ${causes(other)}", other))
+      // secret, and settings for TLS that it cannot use, or whose classes are missing. The callers
+      // that wait for the connection must get each of them.
+      case other @ (NonFatal(_) | _: LinkageError) =>
+        Failure(new IOException(s"$service: ${causes(other)}", other))
     }
 
   /** Spark returns a connection whose TLS has failed, and logs why at INFO. */
