@@ -112,7 +112,7 @@ final class Supervisor {
 
   /** Starts a daemon, and returns when it has ended. */
   private void follow() throws IOException, InterruptedException {
-    ReadyLine line = ReadyLine.parse(firstLine(begin()));
+    ReadyLine line = ready(begin());
     Optional<ProcessHandle> daemon = ProcessHandle.of(line.pid());
     synchronized (this) {
       serving = line;
@@ -132,6 +132,17 @@ final class Supervisor {
     }
     if (!isStopping()) {
       LOG.error("The shuffle service {} has ended, see {}", line.listen(), command.log().file());
+    }
+  }
+
+  /** Ends a program that is no daemon: the next try starts another one. */
+  private ReadyLine ready(Process process) throws IOException, InterruptedException {
+    String line = firstLine(process);
+    try {
+      return ReadyLine.parse(line);
+    } catch (IOException failure) {
+      process.destroy();
+      throw failure;
     }
   }
 

@@ -8,6 +8,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.lodestone.yarn.Supervisor.Backoff;
 import java.io.IOException;
+import java.io.UncheckedIOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.attribute.FileTime;
@@ -130,6 +131,30 @@ class SupervisorSuite {
     daemons.add(child);
     supervisor.stop();
     assertFalse(child.isAlive());
+  }
+
+  @Test
+  void aProgramThatIsNoDaemonIsEnded() throws Exception {
+    Path pids = folder.resolve("pids");
+    String text = "#!/bin/sh\necho $$ >> %s\necho hello\nexec sleep 600\n";
+    Path other = Files.writeString(folder.resolve("other"), String.format(text, pids));
+    Files.setPosixFilePermissions(other, PosixFilePermissions.fromString("rwx------"));
+    start(command(other));
+    String pid = await(() -> firstLineOf(pids));
+    Optional<ProcessHandle> process = ProcessHandle.of(Long.parseLong(pid));
+    process.ifPresent(daemons::add);
+    if (process.isPresent()) {
+      process.get().onExit().get(TEST_TIMEOUT_S, TimeUnit.SECONDS);
+    }
+  }
+
+  private static Optional<String> firstLineOf(Path file) {
+    try {
+      String text = Files.exists(file) ? Files.readString(file) : "";
+      return text.contains("\n") ? text.lines().findFirst() : Optional.empty();
+    } catch (IOException failure) {
+      throw new UncheckedIOException(failure);
+    }
   }
 
   private boolean sleeps(ProcessHandle child) {

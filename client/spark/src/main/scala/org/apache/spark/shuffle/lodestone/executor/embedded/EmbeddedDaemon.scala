@@ -89,23 +89,28 @@ private[spark] object EmbeddedDaemon {
       ofContainer.add(process)
     }
     val line = firstLine(process.getInputStream)
+    var isReady = false
     try {
       val text = line.get(timeoutMs, TimeUnit.MILLISECONDS)
-      ReadyLine.parse(text).getOrElse {
+      val ready = ReadyLine.parse(text).getOrElse {
         throw new IOException(
           s"${command.binary} printed '$text' in place of its ready line: " +
             tail(command.log, logStart))
       }
+      isReady = true
+      ready
     } catch {
       case _: TimeoutException =>
-        process.destroyForcibly()
         throw new IOException(
           s"${command.binary} was not ready in $timeoutMs ms: ${tail(command.log, logStart)}")
       case failed: ExecutionException =>
-        process.destroyForcibly()
         throw new IOException(
           s"${command.binary} ended without serving: ${tail(command.log, logStart)}",
           failed.getCause)
+    } finally {
+      // Whatever it is, the next try starts another one.
+      if (!isReady) process.destroyForcibly()
+      ()
     }
   }
 

@@ -61,6 +61,12 @@ class EmbeddedDaemonSuite {
   @Test def `a program that says something else is quoted`(@TempDir dir: Path): Unit =
     assertTrue(failure(dir, "echo hello").contains("printed 'hello'"))
 
+  @Test def `a program that says something else is ended`(@TempDir dir: Path): Unit = {
+    val pid = dir.resolve("pid")
+    failure(dir, s"echo $$$$ > $pid", "echo hello", "exec sleep 600")
+    ForeignProcess.awaitEnd(new String(Files.readAllBytes(pid), UTF_8).trim.toLong)
+  }
+
   @Test def `a program that says nothing is ended after a while`(@TempDir dir: Path): Unit = {
     val pid = dir.resolve("pid")
     val message = failure(dir, s"echo $$$$ > $pid", "exec sleep 600")
