@@ -126,8 +126,9 @@ private[lodestone] final class BlockPusher(
       case _: InterruptedException =>
         log.debug("Stopped while {} was pushed", nameOf(map))
         None
-      // An exception that leaves a thread ends the executor's JVM; a bug here must not.
-      case NonFatal(bug) =>
+      // What leaves a thread ends the executor's JVM. A bug here must not, nor a class that is
+      // another one in this release of Spark: readers take the originals.
+      case bug @ (NonFatal(_) | _: LinkageError) =>
         log.error(s"The push of ${nameOf(map)} failed", bug)
         None
     }

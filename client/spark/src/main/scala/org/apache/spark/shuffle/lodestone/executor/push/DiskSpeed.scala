@@ -30,8 +30,9 @@ private[lodestone] final class DiskSpeed(measure: () => Long) extends Logged {
   private def measured(): Long =
     try measure()
     catch {
-      // For example, the executor is about to end.
-      case NonFatal(failure) =>
+      // For example, the executor is about to end, or this JVM lacks a class of direct reads. An
+      // uncaught error would end the executor.
+      case failure @ (NonFatal(_) | _: LinkageError) =>
         log.warn("The speed of the local disk is not known", failure)
         DiskProbe.Unknown
     }

@@ -11,11 +11,13 @@ import scala.concurrent.duration.DurationInt
 import scala.util.Random
 
 import io.netty.buffer.Unpooled
+import org.apache.logging.log4j.Level
 import org.junit.jupiter.api.{AfterEach, Test}
 import org.junit.jupiter.api.Assertions.{assertEquals, assertNotNull, assertTrue}
 import org.junit.jupiter.api.io.TempDir
 
 import org.apache.spark.SparkConf
+import org.apache.spark.shuffle.lodestone.LogCapture
 import org.apache.spark.shuffle.lodestone.config.LodestoneConf
 import org.apache.spark.shuffle.lodestone.driver.SilentDriver
 import org.apache.spark.shuffle.lodestone.executor.link.PlanCache
@@ -389,6 +391,18 @@ final class BlockPusherSuite {
     setup.pusher.push(whole)
     val pushed = PushCounts(2, 20, 1, Map.empty)
     assertEquals(pushed, setup.driver.counts(), "the service was blamed for our own disk")
+  }
+
+  @Test def `a class of another Spark fails a push and no executor`(): Unit = {
+    val setup = new Setup(planOf(2, accepting))
+    val other = output(Array(10, 10))
+      .copy(dataFile = () => throw new NoSuchMethodError("of another release of Spark"))
+    val said = LogCapture.lines(Level.ERROR, "BlockPusher") {
+      setup.pusher.push(other)
+      assertEquals(0, setup.driver.counts().blocks)
+    }
+    // What is not logged has left the thread.
+    assertEquals(1, said.size, said.toString)
   }
 
   @Test def aMapThatIsNotMergedIsReportedWithTheDriversReason(): Unit = {

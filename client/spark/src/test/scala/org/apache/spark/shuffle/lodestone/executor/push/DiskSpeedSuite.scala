@@ -32,5 +32,7 @@ class DiskSpeedSuite {
   @Test def `a measurement that fails harms nobody`(): Unit = {
     val speed = new DiskSpeed(() => throw new IllegalStateException("the executor is stopping"))
     assertEquals(DiskProbe.Unknown, speed.readMicros())
+    val without = new DiskSpeed(() => throw new NoClassDefFoundError("of direct reads"))
+    assertEquals(DiskProbe.Unknown, without.readMicros())
   }
 }
