@@ -45,8 +45,9 @@ final class RemoteJobsSuite {
 
   @AfterEach def stopDaemons(): Unit = daemons.foreach(_.stop())
 
-  private def start(count: Int): Unit = (1 to count).foreach { _ =>
-    daemons += DaemonProcess.start(new File(directory.toFile, s"daemon${daemons.size}"))
+  private def start(count: Int, memory: String = "128MiB"): Unit = (1 to count).foreach { _ =>
+    val home = new File(directory.toFile, s"daemon${daemons.size}")
+    daemons += DaemonProcess.start(home, memory = memory)
   }
 
   private def withSpark[T](settings: (String, String)*)(job: SparkContext => T): T = {
@@ -205,6 +206,18 @@ final class RemoteJobsSuite {
     assertRemote("spark.shuffle.spill.numElementsForceSpillThreshold" -> "100")(shuffled)
     // Six maps and eight partitions.
     assertTrue(report.at("/totals/blocksPushed").asLong > 1000, LodestoneReport.json())
+  }
+
+  @Test def `a partition of more segments than a layout may have costs no second run of maps`()
+      : Unit = {
+    // Its layouts have at most 13,107 segments.
+    start(1, memory = "16MiB")
+    assertRemote("spark.shuffle.spill.numElementsForceSpillThreshold" -> "1") { spark =>
+      val rows = spark.parallelize(0 until 14000, 14).map(x => (x, x))
+      new ShuffledRDD[Int, Int, Int](rows, new HashPartitioner(1)).collect().sorted.toSeq
+    }
+    assertTrue(report.at("/totals/blocksPushed").asLong > 13107, LodestoneReport.json())
+    assertEquals(14, mapTasks.sum())
   }
 
   @Test def aTaskWithStreamsThatHasNoMemoryPushesEarlier(): Unit = {

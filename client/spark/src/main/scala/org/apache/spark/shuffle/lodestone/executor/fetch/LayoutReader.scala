@@ -21,6 +21,9 @@ import org.apache.spark.shuffle.lodestone.wire.{MapRange, PartitionLayout, Segme
 private[fetch] trait LayoutRules {
   def send[T](service: ServiceLocation)(request: () => Future[T]): Future[T]
   def await[T](answer: Future[T]): Try[T]
+
+  /** False if the task no longer needs the answer. */
+  def isWanted: Boolean
 }
 
 /** The answer to one request: the layouts of these partitions, or why there are none. */
@@ -51,16 +54,14 @@ private[fetch] final class LayoutReader(
     val asked = for {
       (service, reduceIds) <- sources.toSeq
       perPartition = math.max(1, reduceIds.iterator.map(blocksIn).max)
-      part <- reduceIds.toArray.sorted.grouped(math.max(1, MaxSegments / perPartition))
+      part <- reduceIds.toArray.sorted.grouped(math.max(1, MaxBlocks / perPartition))
     } yield {
-      val answer = rules.send(service) { () =>
-        client.layout(service, generation, maps, part, part.length * perPartition)
-      }
-      (service, part, answer)
+      val parts = new LayoutParts(() => rules.isWanted)(send(service, rules, perPartition))
+      (service, part, parts.ask(maps, part))
     }
     asked.map { case (service, part, answer) =>
       val layouts = rules.await(answer).flatMap(ofFormat) match {
-        case Success(reply) => Right(reply.partitions.toSeq)
+        case Success(replies) => Right(LayoutParts.join(replies))
         case Failure(failure) =>
           log.warn(s"${service.hostPort} sent no layout of $generation: ${failure.getMessage}")
           Left(ReadReason.of(failure, otherwise = Reason.LayoutFailed))
@@ -69,23 +70,35 @@ private[fetch] final class LayoutReader(
     }
   }
 
-  private def ofFormat(reply: SegmentLayoutReply): Try[SegmentLayoutReply] =
-    if (reply.format == format.name) Success(reply)
-    else Failure(new IOException(s"segments of format ${reply.format}, not ${format.name}"))
+  private def send(service: ServiceLocation, rules: LayoutRules, perPartition: Int)(
+      maps: MapRange,
+      reduceIds: Array[Int]): Future[SegmentLayoutReply] =
+    rules.send(service) { () =>
+      client.layout(service, generation, maps, reduceIds, reduceIds.length * perPartition)
+    }
+
+  private def ofFormat(replies: Seq[SegmentLayoutReply]): Try[Seq[SegmentLayoutReply]] =
+    replies.find(_.format != format.name) match {
+      case None => Success(replies)
+      case Some(other) =>
+        Failure(new IOException(s"segments of format ${other.format}, not ${format.name}"))
+    }
 
   /** For a task that reads originals instead: no request is sent again. */
   def askOnce(sources: Iterable[(ServiceLocation, Iterable[Int])])(
       blocksIn: Int => Int): Seq[LayoutAnswer] = {
-    val end = (client.longestLayoutMs(MaxSegments) + GraceMs).millis.fromNow
+    val end = (client.longestLayoutMs(MaxBlocks) + GraceMs).millis.fromNow
     val once = new LayoutRules {
       override def send[T](service: ServiceLocation)(request: () => Future[T]): Future[T] =
         request()
-      // Each request has its own time-out; the wait here ends if the timer is late.
+      // Each request has its own time-out; the wait here ends if the timer is late, or if the
+      // answer comes in too many parts.
       override def await[T](answer: Future[T]): Try[T] =
         try Await.ready(answer, end.timeLeft).value.get
         catch {
           case _: TimeoutException => Failure(new IOException("no answer in time"))
         }
+      override def isWanted: Boolean = end.hasTimeLeft()
     }
     val (suspects, others) = sources.partition { case (service, _) => client.isSuspect(service) }
     ask(others, once)(blocksIn) ++ suspects.map { case (service, reduceIds) =>
@@ -96,8 +109,11 @@ private[fetch] final class LayoutReader(
 
 private[fetch] object LayoutReader {
 
-  /** About so many segments in one answer, some MB; a service refuses several times as many. */
-  private val MaxSegments = 100000
+  /**
+   * About so many blocks in one request, whose answer has some MB if each block is one segment. A
+   * service with little memory refuses that many, and gets smaller requests ([[LayoutParts]]).
+   */
+  private val MaxBlocks = 100000
 
   private val GraceMs = 1000L
 }

@@ -154,7 +154,8 @@ private[lodestone] final class MergedReads(
       val partitions = ReadSources.partitionsOf(originals.map(_._2))
       val perPartition = blocks / math.max(1, partitions.size)
       val sources = partitions.groupBy(id => plan.services(plan.groupOf(plan.newest, id)))
-      val reader = new LayoutReader(client, generation, handle.format, task.range.maps)
+      val maps = task.range.of(handle.numMaps)
+      val reader = new LayoutReader(client, generation, handle.format, maps)
       reader.askOnce(sources)(_ => perPartition)
     }
   }

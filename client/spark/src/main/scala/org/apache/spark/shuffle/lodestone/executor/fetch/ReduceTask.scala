@@ -24,7 +24,11 @@ private[lodestone] final case class ReadRange(
     endMapIndex: Int,
     startPartition: Int,
     endPartition: Int) {
-  val maps: MapRange = MapRange(startMapIndex, endMapIndex)
+  private val maps = MapRange(startMapIndex, endMapIndex)
+
+  /** Returns those of a shuffle with so many maps: Spark's range of all maps has no real end. */
+  private[fetch] def of(numMaps: Int): MapRange =
+    MapRange(startMapIndex, math.min(endMapIndex, numMaps))
 
   private[fetch] def blocksOf(shuffleId: Int): ReadSources.BlocksByAddress =
     SparkEnv.get.mapOutputTracker

@@ -92,7 +92,8 @@ private[lodestone] final class RemoteReads(
     def streams(): BlockStreams = {
       val (plan, merged) = task.waiting {
         val plan = planOf()
-        val reader = new LayoutReader(client, generation, handle.format, task.range.maps)
+        val maps = task.range.of(handle.numMaps)
+        val reader = new LayoutReader(client, generation, handle.format, maps)
         val wanted = new WantedSegments(outputs, plan)
         val sources =
           new RemoteSources(client, reader, plan, wanted, chunkBytes, retryPolicy, task.context)

@@ -8,6 +8,7 @@ import scala.concurrent.Future
 
 import org.apache.spark.shuffle.lodestone.config.Logged
 import org.apache.spark.shuffle.lodestone.executor.fetch.{ChunkCut, ChunkRescue, FetchChunk}
+import org.apache.spark.shuffle.lodestone.executor.fetch.LayoutParts
 import org.apache.spark.shuffle.lodestone.plan.{ServiceLocation, ShuffleGeneration, ShufflePlan}
 import org.apache.spark.shuffle.lodestone.transport.{FailureClass, RetryPolicy, RequestTimer}
 import org.apache.spark.shuffle.lodestone.transport.{SameThread, ServiceClient}
@@ -37,7 +38,7 @@ private[remote] final class RemoteRescue(
       chunks.foreach(chunk => damagedNs.putIfAbsent(replicaOf(chunk), System.nanoTime()))
     }
     if (retryPolicy.hasTime(failedNs)) {
-      replicasOf(chunks).flatMap { replicas =>
+      replicasOf(chunks, failedNs).flatMap { replicas =>
         val isAgain = isDamage || retryPolicy.mayRetry(chunks.head.service, cause, failedNs)
         val found = chunks.map { chunk =>
           replicas.get(chunk).orElse(Some(chunk).filter(_ => isAgain && !isDamagedForGood(chunk)))
@@ -65,30 +66,38 @@ private[remote] final class RemoteRescue(
     (chunk.service, chunk.reduceId, chunk.segments.map(one => (one.mapIndex, one.sequence)).min)
 
   /** Chunks that may have replicas at the same services are looked for together. */
-  private def replicasOf(chunks: Seq[FetchChunk]): Future[Map[FetchChunk, FetchChunk]] = {
+  private def replicasOf(
+      chunks: Seq[FetchChunk],
+      failedNs: Long): Future[Map[FetchChunk, FetchChunk]] = {
     implicit val sameThread: SameThread.type = SameThread
     val failed = chunks.head.service
     val byServices = chunks.distinct.groupBy(chunk => others(chunk.reduceId, failed))
-    val found = byServices.toSeq.map { case (services, some) => replicasAt(some, services) }
+    val found = byServices.toSeq.map { case (services, some) =>
+      replicasAt(some, services, failedNs)
+    }
     Future.sequence(found).map(_.flatten.toMap)
   }
 
   /** One service after another, until each chunk is found: all of it at one of them. */
   private def replicasAt(
       chunks: Seq[FetchChunk],
-      services: List[ServiceLocation]): Future[Map[FetchChunk, FetchChunk]] = services match {
+      services: List[ServiceLocation],
+      failedNs: Long): Future[Map[FetchChunk, FetchChunk]] = services match {
     case service :: rest if chunks.nonEmpty =>
       val segments = chunks.map(_.segments.length).sum
       val reduceIds = chunks.map(_.reduceId).distinct.toArray
-      client
-        .layout(service, generation, mapsOf(chunks), reduceIds, segments)
-        .map(reply => sameSegments(service, reply.partitions.toSeq, chunks))(SameThread)
+      val parts = new LayoutParts(() => retryPolicy.hasTime(failedNs))(
+        client.layout(service, generation, _, _, segments))
+      parts
+        .ask(mapsOf(chunks), reduceIds)
+        .map(replies => sameSegments(service, LayoutParts.join(replies), chunks))(SameThread)
         .recover { case failure =>
           log.info(s"${service.hostPort} shows no replicas", failure)
           Map.empty[FetchChunk, FetchChunk]
         }(SameThread)
         .flatMap { found =>
-          replicasAt(chunks.filterNot(found.contains), rest).map(found ++ _)(SameThread)
+          replicasAt(chunks.filterNot(found.contains), rest, failedNs)
+            .map(found ++ _)(SameThread)
         }(SameThread)
     case _ => Future.successful(Map.empty)
   }

@@ -128,5 +128,7 @@ private[remote] final class RemoteSources(
       context.killTaskIfInterrupted()
       awaited
     }
+
+    override def isWanted: Boolean = !context.isInterrupted()
   }
 }

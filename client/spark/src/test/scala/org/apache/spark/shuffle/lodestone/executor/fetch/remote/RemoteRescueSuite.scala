@@ -29,13 +29,7 @@ final class RemoteRescueSuite {
   private val generation = ShuffleGeneration(3, 0)
   private val client = new ServiceClient(Application("app", -1), 5000)
   private val bytes = "rows of a map task".getBytes
-  private val written = LaidSegment(
-    1,
-    1001,
-    BlockSequence.last(BlockSequence(0)),
-    bytes.length,
-    -1,
-    Crc32c.of(ByteBuffer.wrap(bytes)))
+  private val written = Seq(segmentOf(1))
   private var services = List.empty[ScriptedService]
 
   @AfterEach def stop(): Unit = {
@@ -43,12 +37,29 @@ final class RemoteRescueSuite {
     services.foreach(_.close())
   }
 
-  private def copy(chunk: Int => Reaction): ScriptedService = {
+  private def segmentOf(map: Int): LaidSegment = LaidSegment(
+    map,
+    map + 1000L,
+    BlockSequence.last(BlockSequence(0)),
+    bytes.length,
+    -1,
+    Crc32c.of(ByteBuffer.wrap(bytes)))
+
+  /** A service that has these segments in the slots from 7 on. */
+  private def copy(
+      chunk: Int => Reaction,
+      has: Seq[LaidSegment] = written,
+      mostMaps: Int = Int.MaxValue): ScriptedService = {
     var asked = 0
     val started = new ScriptedService(services.size + 1L).answering {
+      case SegmentLayout(_, maps, _) if maps.end - maps.start > mostMaps =>
+        Answer(Refused(Status.TooLarge, 1, "scripted"))
       case layout: SegmentLayout =>
-        val run = LaidRun(7, Array(written))
-        val partition = PartitionLayout(layout.reduceIds.head, Status.Ok, Array(run))
+        val runs = for {
+          (segment, at) <- has.zipWithIndex
+          if layout.maps.start <= segment.mapIndex && segment.mapIndex < layout.maps.end
+        } yield LaidRun(7 + at, Array(segment))
+        val partition = PartitionLayout(layout.reduceIds.head, Status.Ok, runs.toArray)
         Answer(SegmentLayoutReply(1, SparkStream.name, Array(partition)))
       case _: FetchSegments =>
         asked += 1
@@ -63,15 +74,15 @@ final class RemoteRescueSuite {
   private def damaged(): ScriptedService =
     copy(_ => Serve(ByteBuffer.wrap(bytes.updated(3, 'X'.toByte))))
 
-  /** Reads the chunk, from the first service first. */
-  private def read(): String = {
+  /** Reads the chunk of these segments, from the first service first. */
+  private def read(segments: Seq[LaidSegment] = written): String = {
     val at = services.map { one =>
       ServiceLocation(one.address.host, one.address.port, one.incarnation)
     }
     val plan = ShufflePlan(0, 1, services.size, Array(at.toArray))
     val rescue =
       new RemoteRescue(client, generation, plan, new RetryPolicy(30000, client.downSinceNs))
-    val chunk = FetchChunk(at.head, 0, Array(SegmentRun(7, 1)), Array(written))
+    val chunk = FetchChunk(at.head, 0, Array(SegmentRun(7, segments.size)), segments.toArray)
     val partitions = Seq(FetchPartition(0, Vector(Portion(Vector(chunk)))))
     val events = new LinkedBlockingQueue[String]()
     val fallback = new Fallback {
@@ -115,6 +126,14 @@ final class RemoteRescueSuite {
     assertEquals("arrived", read())
     // Each request that brings damaged bytes is repeated once.
     assertEquals((2, 1), (times(one), times(two)))
+  }
+
+  @Test def `a replica is found whose service sends its layout only in parts`(): Unit = {
+    val segments = Seq(segmentOf(1), segmentOf(2))
+    copy(_ => Refuse("[DISK_FAILED] Input/output error"), segments)
+    val two = copy(_ => Serve(ByteBuffer.wrap(bytes ++ bytes)), segments, mostMaps = 1)
+    assertEquals("arrived", read(segments))
+    assertEquals(3, two.seen(classOf[SegmentLayout]))
   }
 
   @Test def `a chunk of which all replicas are damaged is given up after a few looks`(): Unit = {
