@@ -26,24 +26,29 @@ private[remote] final class RemoteRescue(
     extends ChunkRescue with Logged {
   import RemoteRescue._
 
-  /** When a replica of a chunk came damaged for the first time. */
-  private val damagedNs = new ConcurrentHashMap[Replica, java.lang.Long]()
+  /** Replicas that were asked for in vain: without a pause, two of them would take turns. */
+  private val askedInVain = ConcurrentHashMap.newKeySet[Replica]()
+
+  /** When a replica came damaged or was refused for a lasting cause, for the first time. */
+  private val unfitNs = new ConcurrentHashMap[Replica, java.lang.Long]()
 
   override def apply(
       chunks: Seq[FetchChunk],
       cause: Throwable,
       failedNs: Long): Future[Seq[Option[FetchChunk]]] = {
     val isDamage = FailureClass.of(cause) == FailureClass.Corrupt
-    if (isDamage) {
-      chunks.foreach(chunk => damagedNs.putIfAbsent(replicaOf(chunk), System.nanoTime()))
+    val isUnfit = isDamage || !FailureClass.of(cause).action.isTransient
+    chunks.map(replicaOf).foreach { replica =>
+      askedInVain.add(replica)
+      if (isUnfit) unfitNs.putIfAbsent(replica, System.nanoTime())
     }
     if (retryPolicy.hasTime(failedNs)) {
       replicasOf(chunks, failedNs).flatMap { replicas =>
         val isAgain = isDamage || retryPolicy.mayRetry(chunks.head.service, cause, failedNs)
         val found = chunks.map { chunk =>
-          replicas.get(chunk).orElse(Some(chunk).filter(_ => isAgain && !isDamagedForGood(chunk)))
+          replicas.get(chunk).orElse(Some(chunk).filter(_ => isAgain && !isUnfitForGood(chunk)))
         }
-        if (found.flatten.exists(next => chunks.contains(next) || cameDamaged(next))) {
+        if (found.flatten.exists(next => askedInVain.contains(replicaOf(next)))) {
           RequestTimer.pause(PauseMs).map(_ => found)(SameThread)
         } else {
           Future.successful(found)
@@ -54,12 +59,10 @@ private[remote] final class RemoteRescue(
     }
   }
 
-  private def cameDamaged(chunk: FetchChunk): Boolean = damagedNs.containsKey(replicaOf(chunk))
-
-  /** Damage on the way does not come again, damage on a disk does. */
-  private def isDamagedForGood(chunk: FetchChunk): Boolean =
-    Option(damagedNs.get(replicaOf(chunk)))
-      .exists(firstNs => System.nanoTime() - firstNs >= DamageNs)
+  /** Damage on the way does not come again. Damage on a disk does, and a lasting refusal too. */
+  private def isUnfitForGood(chunk: FetchChunk): Boolean =
+    Option(unfitNs.get(replicaOf(chunk)))
+      .exists(firstNs => System.nanoTime() - firstNs >= UnfitNs)
 
   /** Replicas may have their segments in another order. */
   private def replicaOf(chunk: FetchChunk): Replica =
@@ -118,7 +121,7 @@ private[remote] final class RemoteRescue(
         cut = new ChunkCut(service, chunk.reduceId, Long.MaxValue)
         _ = chunk.segments.sortBy(slots).foreach(segment => cut.add(slots(segment), segment))
         // The slots there may have more gaps, and need several chunks: then it is no replica.
-        Seq(replica) <- Some(cut.result()) if !isDamagedForGood(replica)
+        Seq(replica) <- Some(cut.result()) if !isUnfitForGood(replica)
       } yield chunk -> replica
     }.toMap
 
@@ -138,7 +141,7 @@ private[remote] object RemoteRescue {
   private val PauseMs = 500L
 
   /** Time for several requests, if these are quick. */
-  private val DamageNs = TimeUnit.SECONDS.toNanos(2)
+  private val UnfitNs = TimeUnit.SECONDS.toNanos(2)
 
   /** Where a chunk is, and the first name of its segments. */
   private type Replica = (ServiceLocation, Int, (Int, Int))

@@ -75,13 +75,13 @@ final class RemoteRescueSuite {
     copy(_ => Serve(ByteBuffer.wrap(bytes.updated(3, 'X'.toByte))))
 
   /** Reads the chunk of these segments, from the first service first. */
-  private def read(segments: Seq[LaidSegment] = written): String = {
+  private def read(segments: Seq[LaidSegment] = written, limitMs: Long = 30000): String = {
     val at = services.map { one =>
       ServiceLocation(one.address.host, one.address.port, one.incarnation)
     }
     val plan = ShufflePlan(0, 1, services.size, Array(at.toArray))
     val rescue =
-      new RemoteRescue(client, generation, plan, new RetryPolicy(30000, client.downSinceNs))
+      new RemoteRescue(client, generation, plan, new RetryPolicy(limitMs, client.downSinceNs))
     val chunk = FetchChunk(at.head, 0, Array(SegmentRun(7, segments.size)), segments.toArray)
     val partitions = Seq(FetchPartition(0, Vector(Portion(Vector(chunk)))))
     val events = new LinkedBlockingQueue[String]()
@@ -152,6 +152,20 @@ final class RemoteRescueSuite {
     val one = copy(_ => Refuse("[DISK_FAILED] Input/output error"))
     assertEquals(Reason.FetchDiskFailed.code, read())
     assertEquals(1, times(one))
+  }
+
+  @Test def `a chunk that two services cannot read from their disks is given up after a few looks`()
+      : Unit = {
+    val both = Seq.fill(2)(copy(_ => Refuse("[DISK_FAILED] Input/output error")))
+    assertEquals(Reason.FetchDiskFailed.code, read())
+    both.foreach(one => assertTrue(times(one) <= 4, s"asked ${times(one)} times"))
+  }
+
+  @Test def `two services that stay busy are not asked in turn without a pause`(): Unit = {
+    val both = Seq.fill(2)(copy(_ => Refuse("[OVERLOADED] Too many open files")))
+    assertEquals(Reason.FetchOverloaded.code, read(limitMs = 3000))
+    // Two requests in each look, and no more looks than there are pauses of half a second.
+    assertTrue(both.map(times).sum <= 16, s"asked ${both.map(times)} times")
   }
 
   @Test def `a busy service that has a chunk whole is waited for while another has it damaged`()
