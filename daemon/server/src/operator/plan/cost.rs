@@ -114,12 +114,7 @@ fn blocks(shuffle: &Shuffle) -> Range {
     Range::between(least, most, most)
 }
 
-fn written(
-    shuffle: &Shuffle,
-    is_encoded: bool,
-    settings: &Settings<'_>,
-    disk: Disk,
-) -> Saved {
+fn written(shuffle: &Shuffle, is_encoded: bool, settings: &Settings<'_>, disk: Disk) -> Saved {
     // Spark's writers write shuffles that combine.
     if shuffle.combines {
         return Saved::default();
