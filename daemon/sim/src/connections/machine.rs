@@ -8,7 +8,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use lodestone_model::{AppAttempt, AppId};
 use lodestone_server::connection;
 use lodestone_server::connection::table::ConnectionTable;
 use lodestone_server::service::clock;
@@ -301,10 +300,8 @@ impl Machine {
 
     /// Removes what is left of an application.
     pub(super) fn end_application(&self, name: &str) {
-        if let Ok(app) = AppId::new(name) {
-            // It may have ended before.
-            let _ = self.service.store.end_application(&app, AppAttempt::NONE);
-        }
+        // It may have ended before.
+        self.service.store.end_everywhere(name);
     }
 
     /// Tells the connections to end.

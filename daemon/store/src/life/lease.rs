@@ -105,7 +105,7 @@ impl Store {
     }
 
     /// Drops the registered shuffles if `still` holds, and keeps what Spark's own protocol needs.
-    fn drop_leased(
+    pub(super) fn drop_leased(
         &self,
         application: &Application,
         still: impl FnOnce(&ApplicationState) -> bool,

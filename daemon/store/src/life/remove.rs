@@ -56,7 +56,10 @@ impl Store {
         Ok(())
     }
 
-    /// Drops everything of the application. An application that is not known is dropped already.
+    /// Drops the application, because the driver of this attempt has ended. If executors registered
+    /// with Spark's own protocol, they stay until their directories are gone: without Spark's push
+    /// they do not say which attempt is theirs, and those of a newer one may be among them. An
+    /// application that is not known is dropped already.
     pub fn end_application(&self, app: &AppId, attempt: AppAttempt) -> Result<(), Refusal> {
         let Ok(application) = self.application(app) else {
             return Ok(());
@@ -66,7 +69,12 @@ impl Store {
             let detail = format!("attempt {known} of {app} is known");
             return Err(Code::StaleAttempt.because(detail));
         }
-        self.forget(app, &application, |state| state.attempt <= attempt);
+        let is_its = |state: &ApplicationState| state.attempt <= attempt;
+        let is_without_executors =
+            |state: &ApplicationState| is_its(state) && !state.executors.has_dirs();
+        if !self.forget(app, &application, is_without_executors) {
+            self.drop_leased(&application, is_its);
+        }
         Ok(())
     }
 

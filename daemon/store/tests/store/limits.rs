@@ -171,8 +171,7 @@ fn executors_of_one_application_leave_room_for_those_of_others() {
         Code::Overloaded
     );
     for app in ["greedy", "another-one", "honest"] {
-        let app = AppId::new(app).unwrap();
-        world.store.end_application(&app, AppAttempt::NONE).unwrap();
+        assert!(world.store.end_everywhere(app));
     }
     assert_eq!(register("honest", 0, 250_000), Ok(()), "all of it is free");
 }
@@ -192,11 +191,7 @@ fn an_application_with_some_executors_gets_free_room_for_more_when_others_have_c
     let names = (0..100).map(|number| format!("another-{number}"));
     let others: Vec<_> = names.take_while(|name| register(name, 0).is_ok()).collect();
     assert!(others.len() > 5, "{others:?}");
-    let ended = AppId::new(&others[0]).unwrap();
-    world
-        .store
-        .end_application(&ended, AppAttempt::NONE)
-        .unwrap();
+    assert!(world.store.end_everywhere(&others[0]));
     assert_eq!(register("first", 2), Ok(()));
 }
 

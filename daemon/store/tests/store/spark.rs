@@ -513,10 +513,7 @@ fn executors_with_endless_names_are_refused_before_they_fill_the_memory() {
     let (number, refusal) = refused.expect("a hundred of them are 10 MB");
     assert_eq!(refusal.code, Code::Overloaded);
     assert!(number > 0, "one has room");
-    world
-        .store
-        .end_application(&app(), AppAttempt::NONE)
-        .unwrap();
+    assert!(world.store.end_everywhere(app().as_str()));
     register(number).expect("the others are forgotten");
 }
 
@@ -796,4 +793,31 @@ fn a_lease_that_runs_out_takes_pushed_data_but_not_the_executors() {
     );
     assert_eq!(world.store.local_dirs(&app(), "1").unwrap(), LOCAL_DIRS);
     assert!(world.expired().is_empty());
+}
+
+#[test]
+fn the_late_end_of_an_attempt_frees_its_shuffles_and_costs_no_executor_of_the_next_attempt() {
+    let world = World::new();
+    LOCAL_DIRS
+        .iter()
+        .for_each(|dir| world.fs.add_dir(Path::new(dir)));
+    let first = ShuffleKey {
+        attempt: Some(AppAttempt(1)),
+        ..key()
+    };
+    world.store.register_shuffle(&first, spec()).unwrap();
+    // Without Spark's push it does not say that it is of attempt 2.
+    let registered = world
+        .store
+        .register_executor(&app(), "2", AppAttempt::NONE, executor(None));
+    registered.unwrap();
+    world.store.end_application(&app(), AppAttempt(1)).unwrap();
+    assert_eq!(world.store.local_dirs(&app(), "2").unwrap(), LOCAL_DIRS);
+    let gone = world.store.check_readable(&first).unwrap_err();
+    assert_eq!(gone.code, Code::UnknownShuffle);
+    LOCAL_DIRS
+        .iter()
+        .for_each(|dir| world.fs.wipe(Path::new(dir)));
+    assert_eq!(looked_for(&world, 2 * GONE_S), Some(GONE_S));
+    assert_eq!(world.store.load().memory_used, 0);
 }

@@ -11,7 +11,7 @@ use lodestone_model::{AppAttempt, AppId};
 use crate::codec::message;
 
 message! { strict, 78;
-    /// Drop everything of the application.
+    /// Drop what the driver registered; from an operator, everything of the application.
     pub struct EndApplication {
         /// The application.
         pub app: AppId,

@@ -30,6 +30,17 @@ private[spark] final class DaemonProcess private (process: Process, ready: Map[S
     finally metrics.close()
   }
 
+  /** The cluster says that an application has ended. There may be nothing of it here. */
+  def end(appId: String): Unit = {
+    val command = Seq(DaemonProcess.binary.getPath, "end", appId, "--service", hostPort)
+    val ended = new ProcessBuilder(command: _*)
+      .redirectErrorStream(true)
+      .redirectOutput(ProcessBuilder.Redirect.DISCARD)
+      .start()
+    val code = ended.waitFor()
+    require(code == 0 || code == DaemonProcess.NothingKnown, s"lodestone end $appId: code $code")
+  }
+
   /** SIGSTOP: connections stay open, and new ones are accepted, but the daemon does not answer. */
   def freeze(): Unit = {
     signal("STOP")
@@ -74,6 +85,11 @@ private[spark] object DaemonProcess {
   private val StartTimeoutS = 10
   private val StopTimeoutS = 15
 
+  /** The exit code of `lodestone end` if the daemon held nothing of the application. */
+  private val NothingKnown = 3
+
+  private def binary: File = new File(sys.props("lodestone.binary"))
+
   /** Starts a daemon with its data below `directory`. Port 0 takes a free port. */
   def start(
       directory: File,
@@ -81,7 +97,6 @@ private[spark] object DaemonProcess {
       memory: String = "128MiB",
       more: Seq[String] = Nil): DaemonProcess = {
     require(directory.isDirectory || directory.mkdirs(), s"cannot make $directory")
-    val binary = new File(sys.props("lodestone.binary"))
     require(binary.canExecute, s"$binary is missing: run `make build` first")
     val command = Seq(
       binary.getPath,

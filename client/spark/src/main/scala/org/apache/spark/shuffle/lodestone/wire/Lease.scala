@@ -31,5 +31,5 @@ private[spark] object LeaseReply extends Codec[LeaseReply](67) {
     LeaseReply(in.long(), in.long(), Load.read(in))
 }
 
-/** Removes all data of the application. The answer is [[Done]]. */
+/** Ends the lease of the application, and removes its shuffles. The answer is [[Done]]. */
 private[spark] final case class EndApplication(app: Application) extends Message(78)

@@ -17,7 +17,6 @@ import org.apache.spark.network.shuffle.{ExternalBlockStoreClient, ObservedMerge
 import org.apache.spark.network.shuffle.protocol.{BlockTransferMessage, PushBlockStream}
 import org.apache.spark.network.util.TransportConf
 import org.apache.spark.shuffle.lodestone.DaemonProcess
-import org.apache.spark.shuffle.lodestone.wire.{Application, EndApplication}
 
 /**
  * One of the two services, and connections of Spark's own client to it. Executors have their files
@@ -79,12 +78,9 @@ private[level0] abstract class Service(val name: String, val root: File) extends
   def forget(appId: String): Unit = storeClients.remove(appId).foreach(_.close())
 
   def rpc(on: Int, message: BlockTransferMessage)(read: ByteBuffer => Answer)
-      : CompletableFuture[Answer] = rpc(on, message.toByteBuffer)(read)
-
-  protected def rpc(on: Int, message: ByteBuffer)(read: ByteBuffer => Answer)
       : CompletableFuture[Answer] = {
     val done = new CompletableFuture[Answer]
-    connection(on).sendRpc(message, Service.callback(done)(read))
+    connection(on).sendRpc(message.toByteBuffer, Service.callback(done)(read))
     done
   }
 
@@ -176,9 +172,10 @@ private[level0] final class LodestonesService(root: File) extends Service("Lodes
 
   override def port: Int = daemon.port
 
-  override def end(appId: String): Answer =
-    Service.await(rpc(0, EndApplication(Application(appId, Int.MaxValue)).encode())(_ =>
-      Answer.Done))
+  override def end(appId: String): Answer = {
+    daemon.end(appId)
+    Answer.Done
+  }
 
   override def endExecutor(appId: String, exec: String): Answer = Answer.Done
   override def delayDeletions(): Unit = ()
