@@ -38,16 +38,22 @@ impl Store {
     /// loses only the registered shuffles: its original blocks must stay readable.
     pub fn expire_leases(&self, by_ms: u64) -> Vec<AppId> {
         self.end_some(|app, application| {
-            let (lease, has_executors) = {
+            let (lease, has_executors, registrations) = {
                 let state = locked(&application.state);
-                (state.lease_until_ms, state.executors.has_dirs())
+                let executors = &state.executors;
+                let has_executors = executors.has_dirs();
+                (state.lease_until_ms, has_executors, executors.registrations)
             };
             let is_live = lease.is_some_and(|until_ms| until_ms > by_ms);
             if is_live || planted::is(Bug::LeaseIgnored) {
                 return false;
             }
-            // Looked at again under the lock: a renewal may have come meanwhile.
-            let unchanged = |state: &ApplicationState| state.lease_until_ms == lease;
+            // Looked at again under the lock: a renewal may have come meanwhile, or the first
+            // executor, whose registration makes the application a moment before it is in it.
+            let unchanged = |state: &ApplicationState| {
+                let is_same_lease = state.lease_until_ms == lease;
+                is_same_lease && state.executors.registrations == registrations
+            };
             match has_executors {
                 true => lease.is_some() && self.drop_leased(application, unchanged),
                 false => self.forget(app, application, unchanged),

@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use std::fmt::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use lodestone_model::{ReduceId, ShuffleKey};
 use lodestone_planted::{self as planted, Bug};
@@ -13,13 +14,13 @@ use lodestone_planted::{self as planted, Bug};
 use super::foreign::ForeignPath;
 use super::foreign_disks::DiskUse;
 use super::names::HeldNames;
-use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// How the names of the directories begin that a block manager makes (Spark's `DiskBlockManager`).
 /// If they are removed, so are the blocks of the executor.
 const OWN_PREFIX: &str = "blockmgr-";
 
-/// The number of the next [`HashedDirs`].
+/// The number of the next [`HashedDirs`]. All tests of a process share it, also those that run the
+/// threads of a store in many orders.
 static NUMBERS: AtomicU64 = AtomicU64::new(0);
 
 /// Directories over which files are spread by the hash of their names.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Executors register, while disks are looked at, and while the daemon ends.
+//! Executors register, while disks and leases are looked at, and while the daemon ends.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -101,4 +101,19 @@ fn an_end_costs_no_executor_whatever_is_late() {
             assert_known(&world, disk, &["1"]);
         });
     }
+}
+
+#[test]
+fn an_executor_that_registers_while_leases_are_looked_at_is_known_afterwards() {
+    explore(|| {
+        let world = world();
+        let registers = register(&world, "1");
+        while world.store.application_count() == 0 {
+            thread::yield_now();
+        }
+        world.store.expire_leases(world.store.now_ms());
+        registers.join().unwrap();
+        let known = world.store.local_dirs(&app(), "1");
+        assert!(known.is_ok(), "{known:?}");
+    });
 }
