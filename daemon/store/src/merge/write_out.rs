@@ -149,6 +149,8 @@ impl Partition {
         more: &[u8],
     ) -> Result<(), Code> {
         if inner.tail.len() == 0 && more.is_empty() {
+            // It may have segments without bytes: they must not count in later parts again.
+            self.leave_memory(inner);
             return Ok(());
         }
         self.write(resources, writer, inner, &What::AllAnd(more))?;

@@ -7,7 +7,8 @@ use std::thread;
 use crate::world::*;
 
 use lodestone_model::*;
-use lodestone_store::fs::fake::{Errno, Fault};
+use lodestone_store::fs::fake::{Errno, FakeFs, Fault};
+use lodestone_store::{Batch, StoreConfig};
 
 #[test]
 fn an_attempt_is_read_when_it_has_committed_and_not_before() {
@@ -375,6 +376,58 @@ fn an_aborted_block_leaves_nothing_in_memory_when_it_has_an_end_without_bytes() 
     world.write_out_as_called();
     assert_eq!(world.store.held_data().unwritten_bytes, 0);
     assert_eq!(world.fetch(1), b"kept");
+}
+
+/// The first ends come when there is no memory, and the tail is written out part by part later.
+#[test]
+fn an_abort_costs_other_attempts_no_bytes_of_a_tail_that_began_with_ends_without_bytes() {
+    const BLOCK: usize = 40 << 10;
+    const ENOUGH: u64 = 8 * MIB;
+    let dirs = vec![DISK.into()];
+    let config = StoreConfig {
+        // Two blocks.
+        tail_part_bytes: 64 << 10,
+        ..StoreConfig::of(dirs.clone(), ENOUGH)
+    };
+    let world = World::configured(FakeFs::with_dirs(dirs), config, 1).remote();
+    let mut next = 0;
+    let mut push = |(map, map_id), reduce, bytes: &[u8]| {
+        let segment = Segment {
+            sequence: 2 * next + u32::from(bytes.is_empty()),
+            records: i32::from(!bytes.is_empty()),
+            ..header(reduce, bytes)
+        };
+        let batch = Batch {
+            first_segment: next,
+            ..batch(map, map_id, std::slice::from_ref(&segment), bytes)
+        };
+        next += 1;
+        assert_eq!(world.store.push_batch(&key(), &batch).unwrap(), [Code::Ok]);
+        ledger_of(map, map_id, &segment)
+    };
+    let (kept, aborted) = ((0, 100), (1, 200));
+    let mut ledger = push(kept, 2, &vec![2; 5 * BLOCK]);
+    ledger = ledger.and(push(kept, 1, b""));
+    world.store.limit_memory(128 << 10);
+    ledger = ledger.and(push(kept, 1, b""));
+    world.store.limit_memory(ENOUGH);
+    let blocks: Vec<_> = (0..7).map(|n| payload(n, 1, BLOCK)).collect();
+    for (n, block) in blocks.iter().enumerate() {
+        if n == 6 {
+            // Room for one more when a part has left.
+            world.store.limit_memory(700 << 10);
+        }
+        if n % 2 == 0 {
+            ledger = ledger.and(push(kept, 1, block));
+        } else {
+            push(aborted, 1, block);
+        }
+    }
+    assert_eq!(world.data_bytes(DISK), 2 * BLOCK, "one part has left");
+    world.attempt(aborted.0, aborted.1).abort();
+    world.attempt(kept.0, kept.1).commit_as(ledger).unwrap();
+    let whole: Vec<_> = blocks.into_iter().step_by(2).flatten().collect();
+    assert!(world.fetch(1) == whole, "other bytes");
 }
 
 /// Without its attempts it would look as if a reader's map had written nothing.

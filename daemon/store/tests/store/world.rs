@@ -62,21 +62,20 @@ impl World {
         memory_bytes: u64,
         seed: u64,
     ) -> Self {
+        let config = StoreConfig {
+            reserve,
+            ..StoreConfig::of(dirs, memory_bytes)
+        };
+        Self::configured(fs, config, seed)
+    }
+
+    pub(crate) fn configured(fs: FakeFs, config: StoreConfig, seed: u64) -> Self {
         let clock = Arc::new(ManualClock::default());
         let environment = Environment {
             fs: Arc::new(fs.clone()),
             clock: clock.clone(),
             random: Arc::new(SeededRandom::new(seed)),
             ..Environment::os()
-        };
-        let config = StoreConfig {
-            dirs,
-            memory_bytes,
-            quota_percent: 75,
-            tail_part_bytes: TAIL_PART_BYTES,
-            hanging_bytes: u64::MAX,
-            reserve,
-            executor_roots: vec![],
         };
         Self {
             store: Store::open(config, environment).unwrap(),
