@@ -7,7 +7,7 @@ use lodestone_model::{Code, Ledger, MapId, MapIndex, Refusal, ShuffleKey};
 use lodestone_planted::{self as planted, Bug};
 
 use crate::resource::reading;
-use crate::resource::timed_mutex::Wait;
+use crate::resource::timed_mutex::{AbortWaits, Wait};
 use crate::state::attempts::{AttemptId, Attempts, ToAbort};
 use crate::state::generation::Generation;
 use crate::state::store::Store;
@@ -96,8 +96,9 @@ impl Store {
         }
         // A partition that cannot be changed now must not keep the space of the others.
         let partitions = generation.all_partitions().into_iter();
+        let waits = AbortWaits::default();
         partitions
-            .map(|partition| partition.abort(&self.resources, id))
+            .map(|partition| partition.abort(&self.resources, &waits, id))
             .fold(Ok(()), Result::and)
     }
 

@@ -10,7 +10,7 @@ use super::extents::FileRange;
 use super::partition::{Inner, Partition, Phase};
 use crate::resource::Resources;
 use crate::resource::holes::Hole;
-use crate::resource::timed_mutex::Wait;
+use crate::resource::timed_mutex::AbortWaits;
 
 /// Disks free whole blocks: a smaller hole would free nothing.
 const HOLE_BYTES_MIN: u64 = 4096;
@@ -20,10 +20,11 @@ impl Partition {
     pub(crate) fn abort(
         &self,
         resources: &Resources,
+        waits: &AbortWaits,
         attempt: (MapIndex, MapId),
     ) -> Result<(), Code> {
         let holes = {
-            let mut inner = self.lock_if(Wait::Abort)?;
+            let mut inner = self.lock_to_abort(waits)?;
             if inner.phase == Phase::Removed {
                 return Ok(());
             }

@@ -25,7 +25,7 @@ use crate::resource::Resources;
 use crate::resource::account::Account;
 use crate::resource::home::Home;
 use crate::resource::timed_mutex::{
-    Caller, LockWaits, ShutdownDeadline, TimedGuard, TimedMutex, Wait,
+    AbortWaits, Caller, LockWaits, ShutdownDeadline, TimedGuard, TimedMutex, Wait,
 };
 use crate::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, AtomicUsize, Ordering::Relaxed};
 
@@ -230,6 +230,11 @@ impl Partition {
         lock_waits: &LockWaits,
     ) -> Result<TimedGuard<'_, Inner>, Code> {
         lock_waits.lock(&self.inner)
+    }
+
+    /// Locks like `lock`, for an abort of all partitions.
+    pub(super) fn lock_to_abort(&self, waits: &AbortWaits) -> Result<TimedGuard<'_, Inner>, Code> {
+        waits.lock(&self.inner)
     }
 
     /// Locks like `lock`, but with the shared shutdown deadline.

@@ -261,7 +261,8 @@ impl<T> TimedMutex<T> {
 #[derive(Debug)]
 pub(crate) struct LockWaits {
     next: Cell<Duration>,
-    /// After a wait in vain.
+    /// Each wait after one in vain, and all of these together that are left.
+    short: Duration,
     left: Cell<Duration>,
 }
 
@@ -269,6 +270,7 @@ impl Default for LockWaits {
     fn default() -> Self {
         Self {
             next: Cell::new(LOCK_TIMEOUT),
+            short: SHORT_WAIT,
             left: Cell::new(SHORT_WAITS),
         }
     }
@@ -284,10 +286,47 @@ impl LockWaits {
         };
         if value.is_none() {
             let left = self.left.get();
-            self.next.set(SHORT_WAIT.min(left));
-            self.left.set(left.saturating_sub(SHORT_WAIT));
+            self.next.set(self.short.min(left));
+            self.left.set(left.saturating_sub(self.short));
         }
         lock.unless_spoiled(value.ok_or(Code::Overloaded)?)
+    }
+}
+
+/// The waits of one abort for the locks of all its partitions: a write may hold up hundreds of
+/// them, and there are few threads for aborts.
+#[derive(Debug)]
+pub(crate) struct AbortWaits {
+    has_waited: Cell<bool>,
+    /// After a wait in vain.
+    rest: LockWaits,
+}
+
+impl Default for AbortWaits {
+    fn default() -> Self {
+        let rest = LockWaits {
+            next: Cell::new(MOMENT),
+            short: MOMENT,
+            left: Cell::new(SHORT_WAIT.saturating_sub(MOMENT)),
+        };
+        Self {
+            has_waited: Cell::new(false),
+            rest,
+        }
+    }
+}
+
+impl AbortWaits {
+    /// Returns OVERLOADED if other threads hold the lock for too long. After a wait in vain, or a
+    /// refusal because others wait, the next waits are moments, and few.
+    pub(crate) fn lock<'a, T>(&self, lock: &'a TimedMutex<T>) -> Result<TimedGuard<'a, T>, Code> {
+        if self.has_waited.get() {
+            return self.rest.lock(lock);
+        }
+        let locked = lock.lock_if(Wait::Abort);
+        let is_in_vain = locked.as_ref().err() == Some(&Code::Overloaded);
+        self.has_waited.set(is_in_vain);
+        locked
     }
 }
 

@@ -402,3 +402,40 @@ fn a_request_for_a_hanging_partition_or_attempt_fails_in_time() {
     });
     assert_eq!(world.fetch(0), large(0, 0));
 }
+
+#[test]
+fn an_abort_waits_once_for_a_write_that_holds_up_many_partitions_and_frees_the_others() {
+    // So many make the memory short, and fit into it.
+    const PARTITIONS: u32 = 70;
+    const SEGMENT: usize = 10_000;
+    let world = World::with(1, MIB).remote();
+    let bytes = payload(0, 0, SEGMENT);
+    let headers: Vec<_> = (0..PARTITIONS).map(|n| header(n, &bytes)).collect();
+    let body = bytes.repeat(headers.len());
+    let pushed = world
+        .store
+        .push_batch(&key(), &batch(0, 100, &headers, &body));
+    assert_eq!(pushed.unwrap(), vec![Code::Ok; headers.len()]);
+    let unwritten = || world.store.unwritten_bytes();
+    let abort = || world.store.abort_map(&key(), MapIndex(0), MapId(100));
+    world.fs.hold_writes();
+    thread::scope(|scope| {
+        let world = &world;
+        let mended = Mended(world);
+        scope.spawn(|| world.store.write_out_as_called(0));
+        await_held(world, 1);
+        let began = Instant::now();
+        let aborted = abort();
+        let took = began.elapsed();
+        let left = unwritten() / SEGMENT as u64;
+        drop(mended);
+        assert_eq!(aborted.unwrap_err().code, Code::Overloaded);
+        assert!(
+            (20..50).contains(&left),
+            "the write holds {left} partitions up, and no other one is left"
+        );
+        assert!(took < LONGEST, "it waited for {took:?}");
+    });
+    abort().unwrap();
+    assert_eq!(unwritten(), 0);
+}
