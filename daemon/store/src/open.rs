@@ -11,6 +11,7 @@ use crate::handover::{TakenOver, forget};
 use crate::index::kind::Kind;
 use crate::resource::bodies::Bodies;
 use crate::resource::budget::Budget;
+use crate::resource::data_files::remove_data;
 use crate::resource::disk::Disks;
 use crate::resource::elsewhere::Elsewhere;
 use crate::resource::foreign::ForeignDirs;
@@ -160,7 +161,7 @@ impl Store {
         let is_all = is_all && !planted::is(Bug::LeftoversKept);
         for Leftover { root, .. } in leftovers.iter().filter(|_| is_all) {
             tracing::info!(dir = %root.display(), "an earlier daemon left this: removed");
-            incarnation::remove_data(fs, root);
+            remove_data(fs, root, &|| {});
         }
         let read: Vec<_> = leftovers
             .iter()
@@ -169,7 +170,7 @@ impl Store {
         let executors = self.take_over(earlier.registrations);
         if is_all && (executors == 0 || self.registrations.are_kept()) {
             for leftover in read {
-                incarnation::remove(fs, &leftover.root);
+                incarnation::remove(fs, &leftover.root, &|| {});
             }
         }
     }
@@ -180,7 +181,7 @@ impl Store {
         for Leftover { root, .. } in doubtful {
             // A handover that cannot be removed keeps its directory, which is not empty then.
             let _ = forget(root, fs);
-            incarnation::remove(fs, root);
+            incarnation::remove(fs, root, &|| {});
         }
     }
 
@@ -192,6 +193,7 @@ impl Store {
         let executors = self.known_registrations().len() + self.registrations.without_room_count();
         writing(&self.applications).clear();
         let fs = self.resources.fs();
+        let got_on = || self.resources.disks.count_step();
         // A handover that was written half, and cannot be removed, may turn out to be complete: its
         // data stays for the next daemon, which decides.
         if self
@@ -202,9 +204,9 @@ impl Store {
         {
             for root in self.resources.disks.roots() {
                 if executors > 0 {
-                    incarnation::remove_data(fs, root);
+                    remove_data(fs, root, &got_on);
                 } else {
-                    incarnation::remove(fs, root);
+                    incarnation::remove(fs, root, &got_on);
                 }
             }
         }
@@ -311,7 +313,9 @@ fn make_start_dirs(dirs: &[PathBuf], environment: &Environment) -> Result<StartD
             }
             Err(error) => {
                 let fs = environment.fs.as_ref();
-                roots.iter().for_each(|root| incarnation::remove(fs, root));
+                roots
+                    .iter()
+                    .for_each(|root| incarnation::remove(fs, root, &|| {}));
                 return Err(error);
             }
         }

@@ -7,8 +7,9 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::fs::{File, read_exact_at, write_all_at};
+use crate::fs::{File, read_exact_at, write_in_pieces};
 use crate::merge::PartitionEntry;
+use crate::resource::disk::Disks;
 use crate::resource::home::HomeEntry;
 use crate::state::attempt::Attempt;
 
@@ -72,17 +73,19 @@ pub(super) struct ShuffleEntry {
     pub(super) home: HomeEntry,
 }
 
-/// Writes entries.
-pub(super) struct Writer {
+/// Writes entries, which may take long: each piece counts as progress.
+pub(super) struct Writer<'a> {
     file: Arc<dyn File>,
+    disks: &'a Disks,
     buffer: Vec<u8>,
     end: u64,
 }
 
-impl Writer {
-    pub(super) fn new(file: Arc<dyn File>) -> Self {
+impl<'a> Writer<'a> {
+    pub(super) fn new(file: Arc<dyn File>, disks: &'a Disks) -> Self {
         Self {
             file,
+            disks,
             buffer: BEGINNING.to_vec(),
             end: 0,
         }
@@ -109,7 +112,8 @@ impl Writer {
 
     /// Writes the entries so far.
     pub(super) fn flush(&mut self) -> io::Result<()> {
-        write_all_at(self.file.as_ref(), &[&self.buffer], self.end)?;
+        let got_on = || self.disks.count_step();
+        write_in_pieces(self.file.as_ref(), &[&self.buffer], self.end, got_on)?;
         self.end += self.buffer.len() as u64;
         self.buffer.clear();
         Ok(())

@@ -18,6 +18,7 @@ use super::entries::{HandoverEntry, Reader, ShuffleEntry, StartEntry, damaged};
 use super::{HANDOVER_NAME, boot_id, forget};
 use crate::fs::{Fs, Lock, Open};
 use crate::merge::{Partition, PartitionEntry};
+use crate::resource::data_files::remove_data_except;
 use crate::resource::home::Home;
 use crate::resource::incarnation::{self, Incarnation, Leftover, OpenError, StartDirs};
 use crate::resource::writing;
@@ -249,7 +250,7 @@ impl Store {
             .filter_map(|generation| generation.home.dir_name().map(str::to_owned))
             .collect();
         for root in self.resources.disks.roots() {
-            incarnation::remove_data_except(self.resources.fs(), root, &kept);
+            remove_data_except(self.resources.fs(), root, &kept, &|| {});
         }
     }
 

@@ -56,7 +56,7 @@ impl Store {
     /// each is in the file before the next write of data: a write that hangs costs no shuffle
     /// before it.
     fn write_entries<'a>(
-        &self,
+        &'a self,
         roots: &mut impl Iterator<Item = (u32, &'a Path)>,
         generations: &[Arc<Generation>],
     ) -> io::Result<usize> {
@@ -88,8 +88,8 @@ impl Store {
     /// Writes the entries of one shuffle, or returns why it is lost. If the file cannot be written,
     /// the handover continues with this shuffle in a file on another disk.
     fn hand_over_one<'a>(
-        &self,
-        entries: &mut Writer,
+        &'a self,
+        entries: &mut Writer<'a>,
         roots: &mut impl Iterator<Item = (u32, &'a Path)>,
         (generation, deadline): (&Generation, &ShutdownDeadline),
     ) -> io::Result<Result<(), Code>> {
@@ -113,10 +113,10 @@ impl Store {
 
     /// Begins a file in the next directory where this works. Fails with the last error.
     fn next_file<'a>(
-        &self,
+        &'a self,
         roots: &mut impl Iterator<Item = (u32, &'a Path)>,
         mut error: io::Error,
-    ) -> io::Result<Writer> {
+    ) -> io::Result<Writer<'a>> {
         for (number, root) in roots {
             let path = root.join(HANDOVER_NAME);
             tracing::info!(path = %path.display(), "remote shuffles are handed over");
@@ -128,8 +128,9 @@ impl Store {
         Err(error)
     }
 
-    fn begin_file(&self, path: &Path, disks_before: u32) -> io::Result<Writer> {
-        let mut entries = Writer::new(self.resources.fs().open(path, Open::Create)?);
+    fn begin_file(&self, path: &Path, disks_before: u32) -> io::Result<Writer<'_>> {
+        let file = self.resources.fs().open(path, Open::Create)?;
+        let mut entries = Writer::new(file, &self.resources.disks);
         entries.add(&HandoverEntry::Start(StartEntry {
             unix_ms: self.resources.environment.clock.unix_ms(),
             disks_before,
@@ -149,7 +150,7 @@ impl Store {
     /// `outcome` has the reason.
     fn add_shuffle(
         &self,
-        entries: &mut Writer,
+        entries: &mut Writer<'_>,
         (generation, attempts, deadline): (&Generation, &[(AttemptId, Attempt)], &ShutdownDeadline),
         outcome: &mut Result<(), Code>,
     ) -> io::Result<()> {
@@ -183,7 +184,7 @@ fn is_on_disk(generation: &Generation) -> bool {
 
 /// Its attempts and partitions, all of whose data is on disk then.
 fn add_parts(
-    entries: &mut Writer,
+    entries: &mut Writer<'_>,
     generation: &Generation,
     attempts: &[(AttemptId, Attempt)],
     (resources, deadline): (&Resources, &ShutdownDeadline),

@@ -9,11 +9,11 @@ use serde::{Deserialize, Serialize};
 
 use super::Resources;
 use super::bodies::Body;
+use super::data_files::{SHARED_FILE_NAME, data_file_name};
 use super::dirs::{HashedDirs, MergedFile};
 use super::disk::{DiskIndex, code_of};
 use super::file_path::FilePath;
 use super::flow::{Line, Writing};
-use super::incarnation::{SHARED_FILE_NAME, data_file_name};
 use super::timed_mutex::{Caller, TimedMutex, Wait};
 use super::trash::Garbage;
 use crate::fs::{Open, write_in_pieces};

@@ -17,17 +17,16 @@
 //! Removal goes by names: a file that this daemon cannot have made stays, and so does its
 //! directory.
 
-use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fmt;
 use std::io::{self, ErrorKind};
 use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 
-use lodestone_model::ReduceId;
 use lodestone_planted::{self as planted, Bug};
 
 use super::Environment;
+use super::data_files::remove_data;
 use super::disk::PROBE_NAME;
 use super::random::Random;
 use crate::fs::{Access, DirAccess, Entry, Fs, Kind, Lock, Open, read_exact_at, write_all_at};
@@ -36,14 +35,10 @@ pub(crate) const PREFIX: &str = "lodestone-";
 const MARKER_NAME: &str = "LODESTONE";
 const MARKER: &[u8] = b"lodestone store 1\n";
 const LOCK_NAME: &str = "lock";
-const DATA_SUFFIX: &str = ".data";
 const REGISTRATIONS_PREFIX: &str = "executors-";
 
 /// A directory that others have changed.
 const STAYS: &str = "a directory with the name of a daemon's stays: remove it if no daemon uses it";
-
-/// The name of the file that partitions share in their shuffle's directory.
-pub(crate) const SHARED_FILE_NAME: &str = "spill.data";
 
 /// Random non-zero number of an incarnation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -147,7 +142,7 @@ pub(crate) fn create(
     match made {
         Ok(lock) => Ok((root, lock)),
         Err(source) => {
-            remove(fs, &root);
+            remove(fs, &root, &|| {});
             Err(refused(dir, source))
         }
     }
@@ -299,8 +294,9 @@ fn has_marker(root: &Path, fs: &dyn Fs) -> io::Result<bool> {
 /// Removes an incarnation's directory and the files that a daemon makes in it. The marker goes
 /// last, so that the next daemon completes a removal that was interrupted. It stays beside what
 /// could not be removed: without it no daemon would touch the directory.
-pub(crate) fn remove(fs: &dyn Fs, root: &Path) {
-    remove_data(fs, root);
+/// Calls `got_on` after each file of a shuffle.
+pub(crate) fn remove(fs: &dyn Fs, root: &Path, got_on: &dyn Fn()) {
+    remove_data(fs, root, got_on);
     remove_registrations(fs, root);
     if has_own(fs, root) && !planted::is(Bug::MarkerAlwaysRemoved) {
         tracing::warn!(dir = %root.display(), "a directory is not empty: the next daemon tries it");
@@ -324,21 +320,6 @@ fn has_own(fs: &dyn Fs, root: &Path) -> bool {
     match fs.list(root) {
         Ok(entries) => entries.iter().any(is_own),
         Err(error) => error.kind() != ErrorKind::NotFound,
-    }
-}
-
-/// Removes the shuffles of an incarnation.
-pub(crate) fn remove_data(fs: &dyn Fs, root: &Path) {
-    remove_data_except(fs, root, &BTreeSet::new());
-}
-
-/// Removes the shuffles of an incarnation, except those with these directories.
-pub(crate) fn remove_data_except(fs: &dyn Fs, root: &Path, kept: &BTreeSet<String>) {
-    for entry in fs.list(root).unwrap_or_default() {
-        let is_kept = entry.name.to_str().is_some_and(|name| kept.contains(name));
-        if entry.kind == Kind::Directory && !is_kept {
-            remove_data_dir(fs, &root.join(&entry.name));
-        }
     }
 }
 
@@ -367,33 +348,4 @@ fn remove_registrations(fs: &dyn Fs, root: &Path) {
         // A file that stays shows when its directory cannot be removed.
         let _ = fs.remove_file(&root.join(name));
     }
-}
-
-/// Removes a shuffle's directory and the data files in it.
-pub(crate) fn remove_data_dir(fs: &dyn Fs, dir: &Path) {
-    for entry in fs.list(dir).unwrap_or_default() {
-        if entry.kind == Kind::File && is_data_file(entry.name.to_str()) {
-            let _ = fs.remove_file(&dir.join(&entry.name));
-        }
-    }
-    match fs.remove_dir(dir) {
-        Ok(()) => {}
-        Err(error) if error.kind() == ErrorKind::NotFound => {}
-        Err(error) => {
-            tracing::warn!(dir = %dir.display(), %error, "the directory of a shuffle stays")
-        }
-    }
-}
-
-fn is_data_file(name: Option<&str>) -> bool {
-    let is_number = |stem: &str| !stem.is_empty() && stem.bytes().all(|b| b.is_ascii_digit());
-    name == Some(SHARED_FILE_NAME)
-        || name
-            .and_then(|name| name.strip_suffix(DATA_SUFFIX))
-            .is_some_and(is_number)
-}
-
-/// The name of a partition's file in its shuffle's directory.
-pub(crate) fn data_file_name(reduce: ReduceId) -> String {
-    format!("{reduce}{DATA_SUFFIX}")
 }

@@ -6,6 +6,7 @@ pub(crate) mod allocator;
 pub(crate) mod bodies;
 pub(crate) mod budget;
 pub(crate) mod clock;
+pub(crate) mod data_files;
 pub(crate) mod dirs;
 pub(crate) mod disk;
 pub(crate) mod elsewhere;

@@ -9,10 +9,10 @@ use std::sync::{Arc, TryLockError};
 use lodestone_model::{ReduceId, ShuffleKey};
 use lodestone_planted::{self as planted, Bug};
 
+use super::data_files::remove_data_dir;
 use super::dirs::{HashedDirs, MergedFile};
 use super::foreign_disks::FOREIGN_PLACES;
 use super::holes::{Hole, Holes};
-use super::incarnation::remove_data_dir;
 use super::{Resources, locked};
 use crate::sync::Mutex;
 
@@ -125,7 +125,10 @@ impl Garbage {
     fn delete(self, resources: &Resources, place: usize) {
         match self {
             Self::Dir(_) if planted::is(Bug::RemovedFilesKept) => {}
-            Self::Dir(path) => remove_data_dir(resources.fs(), &path),
+            Self::Dir(path) => {
+                // A daemon that ends deletes too, as long as it makes progress.
+                remove_data_dir(resources.fs(), &path, &|| resources.disks.count_step());
+            }
             Self::Merged(dirs, key, reduces) => {
                 for reduce in reduces.iter() {
                     delete_merged(resources, place, &dirs, (&key, *reduce));

@@ -251,6 +251,30 @@ fn a_stop_without_anything_to_hand_over_ends_while_a_write_of_a_merged_shuffle_h
     });
 }
 
+/// A daemon that stops is given up when no disk makes progress.
+#[test]
+fn each_file_that_a_stop_removes_is_progress() {
+    for is_handed_over in [false, true] {
+        let world = World::new().registered();
+        for reduce in 0..5 {
+            assert_eq!(world.push(0, reduce, &large(0, reduce)), Code::Ok);
+        }
+        let files = world.data_files(DISK).len() as u64;
+        assert!(files > 1, "{files} files");
+        if is_handed_over {
+            let other = world.remote_shuffle(8);
+            assert!(world.store.check_readable(&other).is_ok());
+        }
+        let before = world.store.write_steps();
+        world.store.hand_over();
+        let steps = world.store.write_steps() - before;
+        assert!(steps >= files, "{steps} steps for {files} files");
+        let left = world.fs.below(Path::new(DISK));
+        let is_data = |path: &Path| path.extension().is_some_and(|end| end == "data");
+        assert!(!left.iter().any(|path| is_data(path)), "{left:?}");
+    }
+}
+
 #[test]
 fn a_handover_goes_to_a_disk_with_little_room_before_one_that_hangs() {
     let dirs = vec![DISK.into(), "/disk1".into()];

@@ -133,6 +133,85 @@ fn a_daemon_whose_data_directory_hangs_with_all_its_threads_stops_waiting_for_th
     fs.release_writes();
 }
 
+/// Merges so many segments that the list of them has several pieces, each of which one call writes.
+fn push_many_segments(store: &Store) {
+    const BATCHES: u32 = 10;
+    const SEGMENTS: u32 = 20_000;
+    let spec = ShuffleSpec {
+        mode: Mode::Remote,
+        num_maps: 1,
+        num_partitions: 1,
+        format: String::new(),
+    };
+    store.register_shuffle(&key(), spec).unwrap();
+    let body = vec![7; SEGMENTS as usize];
+    for first in (0..BATCHES).map(|batch| batch * SEGMENTS) {
+        let segment = |number| Segment {
+            reduce_id: ReduceId(0),
+            sequence: 2 * number,
+            length: 1,
+            records: i32::MAX,
+            crc32c: Crc32c(crc32c::crc32c(&[7])),
+        };
+        let segments: Vec<_> = (first..first + SEGMENTS).map(segment).collect();
+        let batch = Batch {
+            map_index: MapIndex(0),
+            map_id: MapId(i64::MAX),
+            first_segment: first,
+            segments: &segments,
+            body: &body,
+        };
+        let codes = store.push_batch(&key(), &batch).unwrap();
+        assert!(codes.iter().all(|code| *code == Code::Ok), "{first}");
+    }
+}
+
+#[test]
+fn a_slow_disk_gets_the_time_that_the_list_of_a_large_shuffle_takes() {
+    /// Shorter than a disk may take for one piece, and so long that several take longer.
+    const PIECE: Duration = Duration::from_secs(11);
+    let fs = FakeFs::with_dirs(["/data"]);
+    let first = store(&fs);
+    push_many_segments(&first);
+    first.call_to_write_out();
+    first.write_out_as_called(0);
+    assert_eq!(first.unwritten_bytes(), 0);
+    let root = format!("/data/lodestone-{}/handover", first.incarnation());
+    fs.hold_writes_below(Path::new(&root));
+    let disk = fs.clone();
+    let pieces = while_all_threads_hang(async move {
+        pause();
+        let handing = tokio::spawn(hand_over(first));
+        let mut pieces = 0;
+        loop {
+            while disk.held_writes() == 0 && !handing.is_finished() {
+                yield_now().await;
+            }
+            if handing.is_finished() {
+                handing.await.unwrap().unwrap();
+                return pieces;
+            }
+            let written = disk.writes();
+            advance(PIECE).await;
+            for _ in 0..10 {
+                yield_now().await;
+            }
+            let is_given_up = handing.is_finished();
+            assert!(!is_given_up, "after {pieces} pieces");
+            disk.release_one();
+            while disk.writes() == written {
+                yield_now().await;
+            }
+            pieces += 1;
+        }
+    });
+    assert!(PIECE * pieces > 2 * HAND_OVER_TIMEOUT, "{pieces} pieces");
+    fs.release_writes();
+    fs.crash();
+    let next = store(&fs);
+    assert!(next.check_readable(&key()).is_ok(), "the shuffle is lost");
+}
+
 /// Merges blocks on both disks, and removes their shuffle. Their files wait to be deleted.
 fn leave_files(store: &Store) {
     let key = key();

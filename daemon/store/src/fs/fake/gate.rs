@@ -21,6 +21,8 @@ struct State {
     closed: Option<PathBuf>,
     /// Other calls than writes wait there, too.
     is_for_all: bool,
+    /// So many of the calls that wait, or come next, may continue.
+    passes: usize,
     waiting: usize,
 }
 
@@ -40,7 +42,10 @@ impl Gate {
         state.waiting += 1;
         let passed = self.opened.wait_while(state, |state| {
             let closed = state.closed.as_ref();
-            waits(state) && closed.is_some_and(|dir| path.starts_with(dir))
+            let is_held = waits(state) && closed.is_some_and(|dir| path.starts_with(dir));
+            let may_pass = is_held && state.passes > 0;
+            state.passes -= usize::from(may_pass);
+            is_held && !may_pass
         });
         passed.unwrap_or_else(PoisonError::into_inner).waiting -= 1;
     }
@@ -53,7 +58,7 @@ impl FakeFs {
         self.hold_writes_below(Path::new("/"));
     }
 
-    /// Holds back only writes to files below `dir`.
+    /// Holds back only writes to `dir` and files below it.
     pub fn hold_writes_below(&self, dir: &Path) {
         locked(&self.gate.state).closed = Some(dir.into());
     }
@@ -64,10 +69,16 @@ impl FakeFs {
         (state.closed, state.is_for_all) = (Some(dir.into()), true);
     }
 
+    /// Lets one of the calls that wait continue, or the next one.
+    pub fn release_one(&self) {
+        locked(&self.gate.state).passes += 1;
+        self.gate.opened.notify_all();
+    }
+
     /// Ends what [`FakeFs::hold_writes`] or [`FakeFs::hold_calls_below`] began.
     pub fn release_writes(&self) {
         let mut state = locked(&self.gate.state);
-        (state.closed, state.is_for_all) = (None, false);
+        (state.closed, state.is_for_all, state.passes) = (None, false, 0);
         self.gate.opened.notify_all();
     }
 
