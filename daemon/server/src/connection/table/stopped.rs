@@ -60,11 +60,10 @@ impl ConnectionTable {
         let stopped: BTreeSet<u64> = stopped.map(|(&number, _)| number).collect();
         let again = stopped.intersection(&last.stopped);
         for number in again.filter(|_| since <= LAST_LOOK) {
-            if let Some(entry) = open.remove(number) {
+            if let Some(entry) = self.removed(&mut open, *number) {
                 entry.frees_lists.notify_one();
             }
         }
-        self.count(&open);
         let at = Some(now);
         *last = Look { at, stopped };
     }
@@ -110,6 +109,17 @@ mod tests {
         (place, held)
     }
 
+    /// Looks, while one more connection waits for memory.
+    async fn while_a_third_waits(lists: &SharedPool, looks: impl Future<Output = ()>) {
+        let share = lists.connection_share(2);
+        let app = AppId::new("third").unwrap();
+        tokio::select! {
+            biased;
+            reserved = lists.reserve(&app, share.wanted(), 1) => panic!("{reserved:?}"),
+            () = looks => {}
+        }
+    }
+
     async fn ends(place: &Place) -> bool {
         let ends = timeout(Duration::ZERO, place.entry.frees_lists.notified());
         ends.await.is_ok()
@@ -136,12 +146,37 @@ mod tests {
             assert!(ends(&first).await);
             assert!(ends(&second).await);
         };
-        let share = lists.connection_share(2);
-        let app = AppId::new("third").unwrap();
-        tokio::select! {
-            biased;
-            reserved = lists.reserve(&app, share.wanted(), 1) => panic!("{reserved:?}"),
-            () = looks => {}
+        while_a_third_waits(&lists, looks).await;
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn bytes_of_clients_that_are_ended_because_they_stopped_stay_in_the_sums() {
+        let (table, lists) = (ConnectionTable::new(9, true), SharedPool::new(BYTES));
+        let (first, _memory) = holding(&table, 1, &lists).await;
+        let (second, _other_memory) = holding(&table, 2, &lists).await;
+        let app = AppId::new("app").unwrap();
+        for place in [&first, &second] {
+            place.entry.client.is_of(&app);
+            place.entry.sent(100);
+            place.entry.took(2_000);
         }
+        let sums = || {
+            let traffic = table.clients().traffic.into_iter();
+            let each = traffic.map(|(_, sum)| (sum.received_bytes, sum.sent_bytes));
+            each.collect::<Vec<_>>()
+        };
+        assert_eq!(sums(), [(200, 4_000)]);
+        let looks = async {
+            advance(QUIET).await;
+            table.look_for_stopped_readers();
+            advance(LOOK).await;
+            table.look_for_stopped_readers();
+            assert!(ends(&first).await);
+        };
+        while_a_third_waits(&lists, looks).await;
+        assert_eq!(table.taken(), 0);
+        assert_eq!(sums(), [(200, 4_000)]);
+        drop((first, second));
+        assert_eq!(sums(), [(200, 4_000)]);
     }
 }
