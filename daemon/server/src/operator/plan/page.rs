@@ -123,14 +123,16 @@ fn seconds(saved: Range, all: f64) -> String {
         format!("It would take {} s longer, {of}.", range(longer))
     } else if likely >= 0.0 {
         format!(
-            "It would probably save {} s {of}: at most {} s, and at worst it would take {} s longer.",
+            "It would probably save {} s {of}: at most {} s, and at worst it would take {} s \
+             longer.",
             short(likely),
             short(high),
             short(-low)
         )
     } else {
         format!(
-            "It would probably take {} s longer, {of}: at most {} s, and at best it would save {} s.",
+            "It would probably take {} s longer, {of}: at most {} s, and at best it would save \
+             {} s.",
             short(-likely),
             short(-low),
             short(high)

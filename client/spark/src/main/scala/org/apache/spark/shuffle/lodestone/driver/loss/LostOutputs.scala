@@ -86,8 +86,8 @@ private[driver] final class LostOutputs(
   /**
    * Looks for other shuffles that are lost with the same services, as Spark forgets all outputs of
    * an executor that it loses. A stage that reads several shuffles reads one after the other: it
-   * would fail for each of them in turn, and after a few failures Spark ends the job. Shuffles whose
-   * maps still run have no readers yet.
+   * would fail for each of them in turn, and after a few failures Spark ends the job. Shuffles
+   * whose maps still run have no readers yet.
    */
   private def findOthersLostAt(services: Set[ServiceLocation]): Unit =
     for {

@@ -43,10 +43,11 @@ private[fetch] trait RecordsCheck {
   final def brokenStream(block: () => Option[BlockId]): PartialFunction[Throwable, Nothing] = {
     case failure: FetchFailedException => this.failed(failure)
     case killed: TaskKilledException => throw killed
-    // Java's serializer throws an exception of its own if an object's readObject meets Spark's.
-    case NonFatal(_) if marked.isDefined => this.failed(marked.get)
     // Kryo, Java, zstd and Comet have no exception in common. The task always ends: no row is lost.
-    case NonFatal(cause) if block().isDefined => broken(block().get, cause)
+    // Java's serializer throws an exception of its own if an object's readObject meets Spark's.
+    case NonFatal(cause) if marked.isDefined || block().isDefined =>
+      marked.foreach(this.failed)
+      broken(block().get, cause)
   }
 }
 
