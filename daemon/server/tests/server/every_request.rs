@@ -161,12 +161,13 @@ fn assert_its_own_is_reached(service: &Service, id: &str) {
             );
         } else {
             settle(&mut client);
-            let code = ours.refusal_of_its_shuffle();
+            let code = ours.refusal_of(ours.address.clone());
             assert_eq!(code, Code::UnknownShuffle, "{way:?}: after {name}");
         }
     }
-    let code = ours.refusal_of_its_shuffle();
-    assert_eq!(code, Code::UnknownApplication, "{way:?}: {id} has ended");
+    // It was registered by one of the requests. The application's executor stays.
+    let code = ours.refusal_of(ours.new_shuffle());
+    assert_eq!(code, Code::UnknownShuffle, "{way:?}: {id} has ended");
 }
 
 #[test]

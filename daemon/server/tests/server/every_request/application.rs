@@ -216,9 +216,9 @@ impl Application {
         assert_eq!(partition.maps, (0..self.blocks).collect::<RoaringBitmap>());
     }
 
-    /// Why its shuffle is not read any more.
-    pub(super) fn refusal_of_its_shuffle(&mut self) -> Code {
-        let layout = self.layout_of(self.address.clone());
+    /// Why a shuffle is not read any more.
+    pub(super) fn refusal_of(&mut self, address: ShuffleAddress) -> Code {
+        let layout = self.layout_of(address);
         self.owner.refusal(&layout)
     }
 }
