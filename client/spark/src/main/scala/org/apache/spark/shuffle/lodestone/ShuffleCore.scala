@@ -4,6 +4,7 @@ package org.apache.spark.shuffle.lodestone
 import java.io.File
 
 import org.apache.spark.{ShuffleDependency, SparkConf, SparkContext, TaskContext}
+import org.apache.spark.rdd.DeterministicLevel
 import org.apache.spark.shuffle._
 import org.apache.spark.shuffle.lodestone.config.{LodestoneConf, Mode}
 import org.apache.spark.shuffle.lodestone.driver.DriverCoordinator
@@ -83,7 +84,9 @@ private[lodestone] final class ShuffleCore(
       case None =>
         val format = frames.getOrElse(driver.formatOf(dependency, plain))
         val isNear = mayHaveNearReads && driver.hasNearReads(dependency)
-        driver.registered(shuffleId, numMaps, numPartitions, format, isNear)
+        val level = dependency.rdd.outputDeterministicLevel
+        val isRepeatable = level != DeterministicLevel.INDETERMINATE
+        driver.registered(shuffleId, numMaps, numPartitions, format, isNear, isRepeatable)
         new LodestoneHandle(plain, numMaps, driver.app, driver.isRemote, format)
     }
   }

@@ -81,7 +81,7 @@ private[spark] final class DriverCoordinator private (
       client,
       reports,
       heardOf(_),
-      service => shuffles.useAddress(service.address),
+      service => shuffles.needAddress(service.address),
       loop)
   private val claims =
     new LossClaims(
@@ -186,13 +186,19 @@ private[spark] final class DriverCoordinator private (
     settings.nearReads && SqlExtensions.isIn(conf) &&
       SqlRows.areReadAdaptively(dependency.serializer)
 
-  /** Adds a shuffle that may be merged, or that is remote in mode remote. */
+  /**
+   * Adds a shuffle that may be merged, or that is remote in mode remote.
+   *
+   * @param isRepeatable
+   *   false if maps that run again may write other records
+   */
   def registered(
       shuffleId: Int,
       numMaps: Int,
       numPartitions: Int,
       format: BlockFormat = BlockFormat.SparkStream,
-      hasNearReads: Boolean = false): Unit = loop.post {
+      hasNearReads: Boolean = false,
+      isRepeatable: Boolean = true): Unit = loop.post {
     firstNotice(shuffleId).foreach(log.info)
     report.registered(shuffleId, numMaps, numPartitions, format)
     shuffles.add(
@@ -203,7 +209,8 @@ private[spark] final class DriverCoordinator private (
         !isRemote,
         settings.replicas,
         format,
-        hasNearReads))
+        hasNearReads,
+        isRepeatable))
     if (!isRemote) counts.registered(shuffleId, numMaps, numPartitions, format.numberBytes)
   }
 

@@ -75,7 +75,8 @@ class LeaseKeeperSuite extends DriverHarness {
 
   @Test def `a service that was away for longer than its lease gets renewals again`(): Unit = {
     val one = service(1)
-    driver(Seq(one), "spark.lodestone.lease.ttl" -> "10s").registered(5, 2, 20)
+    val settings = Seq("spark.lodestone.lease.ttl" -> "10s", "spark.lodestone.mode" -> "remote")
+    driver(Seq(one), settings: _*).registered(5, 2, 20)
     planOf(id)
     one.next(classOf[RenewLease])
     one.answering { case _: RenewLease => HangUp }

@@ -87,18 +87,20 @@ private[driver] final class LostOutputs(
    * Looks for other shuffles that are lost with the same services, as Spark forgets all outputs of
    * an executor that it loses. A stage that reads several shuffles reads one after the other: it
    * would fail for each of them in turn, and after a few failures Spark ends the job. Shuffles
-   * whose maps still run have no readers yet.
+   * whose maps still run have no readers yet. One whose maps may write other records must be missed
+   * by a reader: Spark then runs again, or refuses to, what has read the old records.
    */
   private def findOthersLostAt(services: Set[ServiceLocation]): Unit =
     for {
       other <- shuffles.all.toSeq
       its = services.filter(other.uses)
-      if its.nonEmpty && !other.keepsOriginals && outputs(other).isDefined
+      if its.nonEmpty && !other.keepsOriginals && other.isRepeatable && outputs(other).isDefined
     } {
       val id = other.id
       claims.missingAt(id, its).foreach { gone =>
-        def isSame = !other.removed && other.id == id
-        if (gone.nonEmpty && isSame && !isWholeAt(other, other.services -- gone)) {
+        val stay = other.services -- gone
+        def isLost = outputs(other).exists(!other.isWholeAt(stay.contains, _))
+        if (gone.nonEmpty && !other.removed && other.id == id && isLost) {
           val where = gone.map(_.hostPort).mkString(", ")
           log.warn(s"$id is lost with $where as well: all of its maps are run again")
           report.counted(id, Reason.OutputLost, 1)

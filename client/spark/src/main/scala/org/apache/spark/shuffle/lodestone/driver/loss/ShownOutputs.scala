@@ -182,9 +182,12 @@ private[loss] object ShownOutputs {
   /** Some segments of usual size. The driver needs its memory for other work. */
   private val MostBytes = 16 << 20
 
-  /** True if it does not tell whether the service has it: it is busy, or the driver has a bug. */
+  /**
+   * True if it does not tell whether the service has it: it is busy, it has more of it than one
+   * answer holds, or the driver has a bug.
+   */
   private def saysNothing(failure: Throwable): Boolean = FailureClass.of(failure) match {
-    case FailureClass.ServiceBusy => true
+    case FailureClass.ServiceBusy | FailureClass.Declined => true
     case FailureClass.Fault => !failure.isInstanceOf[RefusedException]
     case _ => false
   }

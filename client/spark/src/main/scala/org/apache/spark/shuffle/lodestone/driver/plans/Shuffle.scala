@@ -11,6 +11,8 @@ import org.apache.spark.shuffle.lodestone.plan._
  *
  * @param keepsOriginals
  *   true if executors keep the map outputs, so that services are best effort
+ * @param isRepeatable
+ *   false if maps that run again may write other records
  */
 private[driver] final class Shuffle(
     val shuffleId: Int,
@@ -19,7 +21,8 @@ private[driver] final class Shuffle(
     val keepsOriginals: Boolean,
     val replicas: Int,
     val format: BlockFormat = BlockFormat.SparkStream,
-    val hasNearReads: Boolean = false) {
+    val hasNearReads: Boolean = false,
+    val isRepeatable: Boolean = true) {
   import Shuffle._
 
   /** Spark's number. It is unknown before the first map task asks. */

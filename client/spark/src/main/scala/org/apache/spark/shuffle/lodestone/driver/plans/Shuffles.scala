@@ -34,9 +34,10 @@ private[driver] final class Shuffles(
   def inUse(shuffleId: Int): Option[(ShuffleGeneration, Set[ServiceLocation])] =
     find(shuffleId).map(shuffle => (shuffle.id, shuffle.services.filter(shuffle.uses)))
 
-  /** True if readers or map tasks of a shuffle need the service at this address. */
-  def useAddress(address: HostPort): Boolean = known.values.exists { shuffle =>
-    shuffle.services.exists(service => service.address == address && shuffle.uses(service))
+  /** True if the service at this address may have the only outputs of a shuffle. */
+  def needAddress(address: HostPort): Boolean = known.values.exists { shuffle =>
+    def isThere(service: ServiceLocation) = service.address == address && shuffle.uses(service)
+    !shuffle.keepsOriginals && shuffle.services.exists(isThere)
   }
 
   /** Begins a generation, because Spark runs all maps again. Services remove the old one. */

@@ -19,7 +19,7 @@ private[driver] final class LeaseKeeper(
     client: ServiceClient,
     reports: ReportSender,
     heardOf: Service => Unit,
-    isUsed: Service => Boolean,
+    isNeeded: Service => Boolean,
     loop: EventLoop) extends Logged {
   import LeaseKeeper._
 
@@ -77,7 +77,7 @@ private[driver] final class LeaseKeeper(
    * gives each lease its whole time again, however long no daemon ran.
    */
   private def isOver(service: Service, failure: Throwable): Boolean =
-    FailureClass.of(failure) == FailureClass.MissingData || !isUsed(service) &&
+    FailureClass.of(failure) == FailureClass.MissingData || !isNeeded(service) &&
       kept.get(service).forall(loop.nowMs - _.answeredMs > conf.leaseTtlMs)
 
   private def again(service: Service, ttlMs: Long): Unit =

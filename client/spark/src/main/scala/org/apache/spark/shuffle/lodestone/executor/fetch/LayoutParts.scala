@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 package org.apache.spark.shuffle.lodestone.executor.fetch
 
+import java.io.IOException
+
 import scala.concurrent.Future
 import scala.util.{Failure, Success}
 
@@ -32,6 +34,8 @@ private[fetch] final class LayoutParts(wanted: () => Boolean)(
       left: List[Part],
       answers: Vector[SegmentLayoutReply],
       requests: Int): Future[Seq[SegmentLayoutReply]] = left match {
+    case _ :: _ if answers.nonEmpty && !wanted() =>
+      Future.failed(new IOException("the layouts are no longer wanted"))
     case part :: others =>
       send(part.maps, part.reduceIds).transformWith {
         case Success(answer) => ask(others, answers :+ answer, requests + 1)

@@ -19,11 +19,13 @@ private[driver] final class LostTogetherSuite extends ClaimHarness {
   @AfterEach def forgetOthers(): Unit = others.foreach(tracker.unregisterShuffle(_))
 
   /** The plan of the shuffle that is reported. The outputs of the others are at the service too. */
-  private def reported(at: ScriptedService): ShufflePlan = {
+  private def reported(
+      at: ScriptedService,
+      isRepeatable: Int => Boolean = _ => true): ShufflePlan = {
     haveExecutors(3)
     val plan = withOutputs(Seq(at))
     others.foreach { other =>
-      coordinator.registered(other, 2, 100)
+      coordinator.registered(other, 2, 100, isRepeatable = isRepeatable(other))
       await(ask[PlanAnswer](GetPlan(other, 0)))
       val location = RemoteOutput(0, Seq(RemotePart(0, Nil))).location(other)
       (0 to 1).foreach { i =>
@@ -64,6 +66,15 @@ private[driver] final class LostTogetherSuite extends ClaimHarness {
     awaitForgotten(others.last)
     val asked = Seq.fill(3)(partly.next(classOf[SegmentLayout]).shuffle.shuffleId)
     assertEquals((shuffleId +: others).toSet, asked.toSet)
+    assertEquals(2, outputsOf(others.head))
+  }
+
+  @Test def `a shuffle whose maps may write other records stays until a reader misses it`()
+      : Unit = {
+    val restarted = missing(shuffleId +: others: _*)
+    val plan = reported(restarted, isRepeatable = _ != others.head)
+    assertTrue(claim(plan, plan.versions.head.toSeq, Reason.FetchRestarted))
+    awaitForgotten(others.last)
     assertEquals(2, outputsOf(others.head))
   }
 }
