@@ -106,7 +106,8 @@ fn refusal(answer: Result<Bytes, String>) -> String {
     }
 }
 
-/// Returns when a request without an answer is carried out: those of one connection are in order.
+/// Returns after the daemon has handled a request without an answer: it handles the requests of a
+/// connection in order.
 fn settle(client: &mut Client) {
     let _: HelloReply = client.ask(&hello());
 }

@@ -58,8 +58,8 @@ impl Store {
 
     /// Drops the application, because the driver of this attempt has ended. If executors registered
     /// with Spark's own protocol, they stay until their directories are gone: without Spark's push
-    /// they do not say which attempt is theirs, and those of a newer one may be among them. An
-    /// application that is not known is dropped already.
+    /// they do not name their attempt, which may be a newer one. Nothing is left to drop of an
+    /// application that is not known.
     pub fn end_application(&self, app: &AppId, attempt: AppAttempt) -> Result<(), Refusal> {
         let Ok(application) = self.application(app) else {
             return Ok(());

@@ -83,7 +83,7 @@ impl Client {
     fn whose(&self) -> Whose {
         Whose {
             application: self.app.get().map(|known| known.app.to_string()),
-            // A socket of both kinds takes those of IPv4 as ::ffff:10.0.0.1.
+            // A socket of IPv6 shows a client of IPv4 as ::ffff:10.0.0.1.
             host: self.peer.get().map(|peer| peer.ip().to_canonical()),
         }
     }

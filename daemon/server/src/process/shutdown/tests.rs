@@ -68,8 +68,8 @@ fn key() -> ShuffleKey {
     }
 }
 
-/// Merges a segment of a remote shuffle, which is nowhere else.
-fn push_only_copy(store: &Store) {
+/// Registers a remote shuffle of one map and one partition.
+fn register(store: &Store) {
     let spec = ShuffleSpec {
         mode: Mode::Remote,
         num_maps: 1,
@@ -77,6 +77,11 @@ fn push_only_copy(store: &Store) {
         format: String::new(),
     };
     store.register_shuffle(&key(), spec).unwrap();
+}
+
+/// Merges a segment of a remote shuffle, which is nowhere else.
+fn push_only_copy(store: &Store) {
+    register(store);
     let body = b"the only copy";
     let segment = Segment {
         reduce_id: ReduceId(0),
@@ -137,13 +142,7 @@ fn a_daemon_whose_data_directory_hangs_with_all_its_threads_stops_waiting_for_th
 fn push_many_segments(store: &Store) {
     const BATCHES: u32 = 10;
     const SEGMENTS: u32 = 20_000;
-    let spec = ShuffleSpec {
-        mode: Mode::Remote,
-        num_maps: 1,
-        num_partitions: 1,
-        format: String::new(),
-    };
-    store.register_shuffle(&key(), spec).unwrap();
+    register(store);
     let body = vec![7; SEGMENTS as usize];
     for first in (0..BATCHES).map(|batch| batch * SEGMENTS) {
         let segment = |number| Segment {

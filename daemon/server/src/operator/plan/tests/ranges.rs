@@ -266,7 +266,7 @@ fn waiting_for_a_slow_disk_is_saved_beyond_the_time_of_a_small_read() {
     // 100 readers with 200 reads each, which compute for 100 ms: 2 ms for each read, and 10 ms.
     // One of 200 reads stays, and waits unless the service has it in memory. Map tasks are idle for
     // 80 of 500 ms, in which they compute 400 ms: a reader is for 20 ms as well. Spark counted 5 ms
-    // of waiting for others. Reads that take more than 4 ms are of a slow disk.
+    // of waiting for others. A disk is slow if a read takes more than 4 ms.
     let expected = [
         (500, Range::new(0.0, 40.0)),
         (2100, Range::between(157.5, 0.95 * 200.0, 200.0)),

@@ -87,8 +87,9 @@ private[driver] final class LostOutputs(
    * Looks for other shuffles that are lost with the same services, as Spark forgets all outputs of
    * an executor that it loses. A stage that reads several shuffles reads one after the other: it
    * would fail for each of them in turn, and after a few failures Spark ends the job. Shuffles
-   * whose maps still run have no readers yet. One whose maps may write other records must be missed
-   * by a reader: Spark then runs again, or refuses to, what has read the old records.
+   * whose maps still run have no readers yet. Maps of other shuffles may write other records when
+   * they run again. A reader has to report these: then Spark runs the tasks again that have read
+   * the old records, or ends the job.
    */
   private def findOthersLostAt(services: Set[ServiceLocation]): Unit =
     for {
